@@ -1,0 +1,52 @@
+// Command manager runs the PodSet operator.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"example.com/podset-operator/internal/manager"
+)
+
+func main() {
+	err := run(os.Args[1:])
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+// run runs the manager until it is told to stop.
+func run(args []string) error {
+	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	flags.SortFlags = false
+	var options manager.Options
+	options.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if err := options.Validate(); err != nil {
+		return err
+	}
+	logger := options.Logger(os.Stderr)
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("no cluster to connect to; give --kubeconfig or set KUBECONFIG: %w", err)
+	}
+	mgr, err := manager.New(config, options)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctrl.SetupSignalHandler())
+}

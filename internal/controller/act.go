@@ -1,0 +1,150 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"example.com/podset-operator/api/v1alpha1"
+	"example.com/podset-operator/internal/podset"
+)
+
+// act takes the step: one write of a pod, or none. It returns after how long to come back even if nothing changes.
+func (r *Reconciler) act(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
+	switch step.Action {
+	case podset.Create:
+		return r.create(ctx, o, step, memory)
+	case podset.Adopt:
+		return r.adopt(ctx, o, step, memory)
+	case podset.Delete:
+		return r.delete(ctx, o, step, memory)
+	default:
+		return 0, nil
+	}
+}
+
+func (r *Reconciler) create(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
+	pod := podset.NewPod(o.PodSet, step.Name)
+	err := r.Client.Create(ctx, pod)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return r.resolveName(ctx, o.PodSet, step.Name, memory)
+	case err != nil:
+		return r.failed(ctx, o, step, err, memory)
+	}
+	memory.podWritten = pod.ResourceVersion
+	r.succeeded(ctx, o, step, pod, memory)
+	return 0, nil
+}
+
+// resolveName finds out who has the name that a new pod should get. If it is a pod of this PodSet, an earlier create has
+// succeeded after all and the view has yet to show it. A name that anybody else has, or a pod that the view cannot
+// show since it lost our label, is not asked for again.
+func (r *Reconciler) resolveName(ctx context.Context, podSet *v1alpha1.PodSet, name string, memory *memory) (time.Duration, error) {
+	pod := &corev1.Pod{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: podSet.Namespace, Name: name}, pod)
+	_, labelled := pod.Labels[v1alpha1.PodSetLabel]
+	switch {
+	case apierrors.IsNotFound(err):
+		return conflictRetry, nil
+	case err != nil:
+		after, err := retry(err)
+		return after, wrap(err, "reading pod %s", name)
+	case podset.IsOwnedBy(pod, podSet) && labelled:
+		memory.podWritten = pod.ResourceVersion
+		return conflictRetry, nil
+	}
+	memory.takenNames.Insert(name)
+	r.tell(podSet, nil, corev1.EventTypeWarning, eventPodNameTaken, podset.Create,
+		fmt.Sprintf("pod %s exists and is not counted; using the next name", name))
+	log.FromContext(ctx).Info("name of new pod is taken", "pod", name)
+	return conflictRetry, nil
+}
+
+func (r *Reconciler) adopt(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
+	if current, after, err := r.isCurrent(ctx, o.PodSet); !current {
+		return after, err
+	}
+	adopted := step.Pod.DeepCopy()
+	adopted.OwnerReferences = append(adopted.OwnerReferences, *metav1.NewControllerRef(o.PodSet, v1alpha1.PodSetKind))
+	// The lock keeps a pod that was deleted and made again, or adopted by somebody else, from being taken.
+	patch := client.MergeFromWithOptions(step.Pod, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, adopted, patch); err != nil {
+		return r.failed(ctx, o, step, err, memory)
+	}
+	memory.podWritten = adopted.ResourceVersion
+	r.succeeded(ctx, o, step, adopted, memory)
+	return 0, nil
+}
+
+func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
+	if current, after, err := r.isCurrent(ctx, o.PodSet); !current {
+		return after, err
+	}
+	// The pod that was chosen dies, or none: not one that got its name since, nor one that changed since, as when it was
+	// released, or became the last one ready.
+	precondition := client.Preconditions{UID: &step.Pod.UID, ResourceVersion: &step.Pod.ResourceVersion}
+	err := r.Client.Delete(ctx, step.Pod.DeepCopy(), precondition)
+	if err == nil || classify(err) == gone {
+		memory.podDeleted = step.Pod.UID
+	}
+	if err != nil {
+		return r.failed(ctx, o, step, err, memory)
+	}
+	r.succeeded(ctx, o, step, step.Pod, memory)
+	return 0, nil
+}
+
+// isCurrent reports whether the PodSet is still the one that was observed, read from the API server. Nothing is deleted
+// or adopted by a spec that is no longer asked for, nor for a PodSet that is going away.
+func (r *Reconciler) isCurrent(ctx context.Context, observed *v1alpha1.PodSet) (current bool, after time.Duration, err error) {
+	live := &v1alpha1.PodSet{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(observed), live); err != nil {
+		after, err := retry(err)
+		return false, after, wrap(err, "reading the PodSet before a change")
+	}
+	current = live.UID == observed.UID && live.Generation == observed.Generation && live.DeletionTimestamp == nil
+	return current, conflictRetry, nil
+}
+
+// succeeded tells that the step was taken.
+func (r *Reconciler) succeeded(ctx context.Context, o podset.Observation, step podset.Step, pod *corev1.Pod, memory *memory) {
+	delete(memory.holds, step.Action)
+	r.tellDone(o.PodSet, step, pod, memory)
+	log.FromContext(ctx).Info(pastOf[step.Action]+" pod", "pod", pod.Name, "why", step.Why)
+}
+
+// failed handles the error of a step. A refusal holds the action back for a while; it is told in an event when it is
+// news, and in the conditions as long as it lasts.
+func (r *Reconciler) failed(ctx context.Context, o podset.Observation, step podset.Step, err error, memory *memory) (time.Duration, error) {
+	switch verdict := classify(err); verdict {
+	case closing, refused, invalid:
+		problem := problemOf(step.Action, err)
+		news := memory.holds[step.Action].Problem != problem
+		memory.hold(step.Action, o.PodSet.Generation, podset.Hold{Until: o.Now.Add(refusedDelay()), Problem: problem})
+		if news && verdict != closing {
+			r.tell(o.PodSet, nil, corev1.EventTypeWarning, problem.Reason, step.Action, problem.Message)
+			log.FromContext(ctx).Info("change of a pod refused", "action", step.Action, "reason", problem.Reason, "message", problem.Message)
+		}
+		return 0, nil
+	}
+	after, err := retry(err)
+	if step.Action == podset.Create {
+		return after, wrap(err, "creating pod %s", step.Name)
+	}
+	return after, wrap(err, "%s of pod %s", step.Action, step.Pod.Name)
+}
+
+// wrap adds the intent to an error, if there is one.
+func wrap(err error, intent string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(intent+": %w", append(args, err)...)
+}

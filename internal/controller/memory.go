@@ -1,0 +1,77 @@
+package controller
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"example.com/podset-operator/api/v1alpha1"
+	"example.com/podset-operator/internal/podset"
+)
+
+// memory is what the manager remembers of one PodSet from one reconcile to the next. Losing it, as a restart does, costs
+// requests but breaks no promise.
+type memory struct {
+	uid types.UID
+
+	// podWritten and statusWritten are the resource versions of the last writes of a pod and of the status.
+	podWritten, statusWritten string
+	// podDeleted is the last pod deleted; the response to a delete does not tell a resource version.
+	podDeleted types.UID
+
+	takenNames sets.Set[string]
+	backoff    podset.Backoff
+	holds      map[podset.Action]podset.Hold
+	// heldGeneration is the generation of the spec that the holds are about.
+	heldGeneration int64
+
+	singleEvents flowcontrol.PassiveRateLimiter
+}
+
+func (m *memory) hold(action podset.Action, generation int64, hold podset.Hold) {
+	m.holds[action] = hold
+	m.heldGeneration = generation
+}
+
+// releaseHolds forgets what was refused once the spec is another: the new one deserves a try at once.
+func (m *memory) releaseHolds(generation int64) {
+	if m.heldGeneration != generation {
+		clear(m.holds)
+	}
+}
+
+// memories are the memories of all PodSets. The zero value is ready to use. One memory is used by one reconcile at a
+// time, since a controller never reconciles an object twice at once.
+type memories struct {
+	mu    sync.Mutex
+	byKey map[types.NamespacedName]*memory
+}
+
+// of returns the memory of the PodSet, empty at first and for a new PodSet of an old name.
+func (m *memories) of(podSet *v1alpha1.PodSet) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(podSet)
+	if known, ok := m.byKey[key]; ok && known.uid == podSet.UID {
+		return known
+	}
+	if m.byKey == nil {
+		m.byKey = map[types.NamespacedName]*memory{}
+	}
+	m.byKey[key] = &memory{
+		uid:          podSet.UID,
+		takenNames:   sets.New[string](),
+		holds:        map[podset.Action]podset.Hold{},
+		singleEvents: flowcontrol.NewTokenBucketPassiveRateLimiter(singleEventsPerSecond, singleEventsBurst),
+	}
+	return m.byKey[key]
+}
+
+func (m *memories) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byKey, key)
+}

@@ -1,0 +1,77 @@
+package podset
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"example.com/podset-operator/api/v1alpha1"
+)
+
+// NewPod returns the pod to create for the PodSet under the given name. Labels, annotations, finalizers and the spec come
+// from the template, the rest of the template's metadata is ignored. The membership label and the owner reference
+// are always ours.
+func NewPod(podSet *v1alpha1.PodSet, name string) *corev1.Pod {
+	template := podSet.Spec.Template.DeepCopy()
+	if template == nil {
+		template = defaultTemplate()
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       podSet.Namespace,
+			Name:            name,
+			Labels:          podLabels(podSet.Name, template.Labels),
+			Annotations:     maps.Clone(template.Annotations),
+			Finalizers:      slices.Clone(template.Finalizers),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(podSet, v1alpha1.PodSetKind)},
+		},
+		Spec: template.Spec,
+	}
+}
+
+func podLabels(podSetName string, fromTemplate map[string]string) map[string]string {
+	labels := map[string]string{v1alpha1.AppLabel: podSetName}
+	maps.Copy(labels, fromTemplate)
+	labels[v1alpha1.PodSetLabel] = podSetName
+	return labels
+}
+
+// Selector returns the text form of the label selector that matches the pods of the PodSet with this name.
+func Selector(podSetName string) string {
+	return metav1.FormatLabelSelector(&metav1.LabelSelector{
+		MatchLabels: map[string]string{v1alpha1.PodSetLabel: podSetName},
+	})
+}
+
+// nobody is the user of the default pod: the restricted Pod Security Standard wants one, and any but root will do.
+const nobody = 65534
+
+// defaultTemplate is what a PodSet without a template runs.
+func defaultTemplate() *corev1.PodTemplateSpec {
+	return &corev1.PodTemplateSpec{
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: ptr.To(false),
+			// sleep is process 1 of its container and so ignores SIGTERM; waiting longer for it would gain nothing.
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot:   ptr.To(true),
+				RunAsUser:      ptr.To[int64](nobody),
+				RunAsGroup:     ptr.To[int64](nobody),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name:    "busybox",
+				Image:   "busybox:1.37",
+				Command: []string{"sleep", "3600"},
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: ptr.To(false),
+					ReadOnlyRootFilesystem:   ptr.To(true),
+					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
+		},
+	}
+}
