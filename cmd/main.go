@@ -33,6 +33,9 @@ func run(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q; options are given as flags, see --help", flags.Arg(0))
+	}
 	if err := options.Validate(); err != nil {
 		return err
 	}

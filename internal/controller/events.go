@@ -49,8 +49,17 @@ var pastOf = map[podset.Action]string{
 	podset.Delete: "deleted",
 }
 
+// tell sends an event about the PodSet. It refers to the PodSet without a resource version: events about different
+// versions would be different events and not add up.
 func (r *Reconciler) tell(podSet *v1alpha1.PodSet, related runtime.Object, eventType, reason string, action podset.Action, note string) {
-	r.Events.Eventf(podSet, related, eventType, reason, string(action), "%s", truncate(note))
+	regarding := &corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(),
+		Kind:       v1alpha1.PodSetKind.Kind,
+		Namespace:  podSet.Namespace,
+		Name:       podSet.Name,
+		UID:        podSet.UID,
+	}
+	r.Events.Eventf(regarding, related, eventType, reason, string(action), "%s", truncate(note))
 }
 
 // maxNote is the longest note that the events API takes, in bytes.

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// step is one thing a user does. It fails if the cluster does not answer as it must.
+type step func(ctx context.Context) error
+
+// expectation is what a command must show. The output of a repeatable one, which changes nothing, may take a while to.
+type expectation struct {
+	check      func(output string) (problem string)
+	repeatable bool
+}
+
+const (
+	name  = "example-podset"
+	label = "app=" + name
+)
+
+// session is what a user does with a PodSet, from its creation to its deletion.
+func session(d *demo) []step {
+	do := func(says, stdin, command string, must expectation) step {
+		return func(ctx context.Context) error {
+			fmt.Println("\n# " + says)
+			_, err := d.show(ctx, stdin, strings.Fields(command), must)
+			return err
+		}
+	}
+	list := func(says string, running int) step {
+		return do(says, "", "get pods -l "+label, shows(func(output string) string { return wantPods(output, running) }))
+	}
+	apply := func(replicas int) string {
+		return fmt.Sprintf("{apiVersion: app.example.com/v1alpha1, kind: PodSet, metadata: {name: %s}, spec: {replicas: %d}}", name, replicas)
+	}
+	ready := do("Wait until it is ready.", "", "wait podset/"+name+" --for=condition=Ready --timeout=60s", answers("condition met"))
+
+	return []step{
+		do("Create a PodSet of three pods.", apply(3), "apply -f -", answers("created")),
+		ready,
+		list("Three pods run, named after the PodSet.", 3),
+		d.deleteOnePod,
+		list("Another one has replaced it.", 3),
+		do("Scale to two.", "", "scale podset/"+name+" --replicas=2", answers("scaled")),
+		list("Two pods run; the third is terminating, or gone already.", 2),
+		do("Apply four replicas.", apply(4), "apply -f -", answers("configured")),
+		ready,
+		list("Four pods run.", 4),
+		do("The PodSet at a glance.", "", "get podset "+name, answers("DESIRED")),
+		do("Its status names the pods, and its events tell what happened.", "", "describe podset/"+name, shows(wantDescription)),
+		do("Delete the PodSet.", "", "delete podset "+name, answers("deleted")),
+		list("All its pods go with it.", 0),
+	}
+}
+
+// deleteOnePod deletes one of the PodSet's pods, which must then be gone for good.
+func (d *demo) deleteOnePod(ctx context.Context) error {
+	fmt.Println("\n# Delete one of the pods.")
+	pods, err := d.show(ctx, "", strings.Fields("get pods -o name -l "+label), answers("pod/"+name))
+	if err != nil {
+		return err
+	}
+	victim := strings.Fields(pods)[0]
+	if _, err := d.show(ctx, "", []string{"delete", victim}, answers("deleted")); err != nil {
+		return err
+	}
+	_, err = d.show(ctx, "", strings.Fields("get pods -o name -l "+label), shows(func(output string) string {
+		if names := strings.Fields(output); len(names) != 3 || slices.Contains(names, victim) {
+			return "three pods without " + victim + " should be there"
+		}
+		return ""
+	}))
+	return err
+}
+
+// answers expects a text in the output of a command that is run once.
+func answers(text string) expectation {
+	return expectation{check: func(output string) string {
+		if !strings.Contains(output, text) {
+			return fmt.Sprintf("it should say %q", text)
+		}
+		return ""
+	}}
+}
+
+// shows expects the check to pass, sooner or later.
+func shows(check func(output string) string) expectation {
+	return expectation{check: check, repeatable: true}
+}
+
+// wantPods checks a table of pods: as many Running as wanted, well named, and besides them only Terminating ones.
+func wantPods(output string, running int) string {
+	if running == 0 {
+		if !strings.HasPrefix(output, "No resources found") {
+			return "no pods should be left"
+		}
+		return ""
+	}
+	found := 0
+	for _, line := range strings.Split(strings.TrimSpace(output), "\n")[1:] {
+		columns := strings.Fields(line)
+		switch {
+		case len(columns) < 3 || !strings.HasPrefix(columns[0], name+"-pod"):
+			return "there should be only pods of the PodSet"
+		case columns[1] == "1/1" && columns[2] == "Running":
+			found++
+		case columns[2] != "Terminating":
+			return "all pods should be Running or Terminating"
+		}
+	}
+	if found != running {
+		return fmt.Sprintf("%d pods should be Running", running)
+	}
+	return ""
+}
+
+// wantDescription checks that the status names four pods and that events follow at the end.
+func wantDescription(output string) string {
+	status, events, found := strings.Cut(output, "\nEvents:")
+	_, names, hasNames := strings.Cut(status, "Pod Names:")
+	switch {
+	case !hasNames || strings.Count(names, name+"-pod") != 4:
+		return "the status should name four pods"
+	case !found || !strings.Contains(events, "PodCreated") || !strings.Contains(events, "PodDeleted"):
+		return "events should tell of created and deleted pods"
+	}
+	return ""
+}
