@@ -39,14 +39,14 @@ func run(args []string) error {
 	if err := options.Validate(); err != nil {
 		return err
 	}
-	logger := options.Logger(os.Stderr)
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
-
+	// The logger comes after the configuration, whose loader logs what it returns as well.
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("no cluster to connect to; give --kubeconfig or set KUBECONFIG: %w", err)
 	}
+	logger := options.Logger(os.Stderr)
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
 	mgr, err := manager.New(config, options)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -126,9 +127,14 @@ func (r *Reconciler) failed(ctx context.Context, o podset.Observation, step pods
 	switch verdict := classify(err); verdict {
 	case closing, refused, invalid:
 		problem := problemOf(step.Action, err)
-		news := memory.holds[step.Action].Problem != problem
-		memory.hold(step.Action, o.PodSet.Generation, podset.Hold{Until: o.Now.Add(refusedDelay()), Problem: problem})
-		if news && verdict != closing {
+		before := memory.holds[step.Action]
+		delay := min(max(2*before.Delay, firstHold), maxHold)
+		memory.hold(step.Action, o.PodSet.Generation, podset.Hold{
+			Until:   o.Now.Add(wait.Jitter(delay, holdJitter)),
+			Delay:   delay,
+			Problem: problem,
+		})
+		if before.Problem != problem && verdict != closing {
 			r.tell(o.PodSet, nil, corev1.EventTypeWarning, problem.Reason, step.Action, problem.Message)
 			log.FromContext(ctx).Info("change of a pod refused", "action", step.Action, "reason", problem.Reason, "message", problem.Message)
 		}

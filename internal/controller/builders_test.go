@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"example.com/podset-operator/api/v1alpha1"
 )
@@ -24,7 +23,7 @@ type (
 func podSet(replicas int32) *v1alpha1.PodSet {
 	return &v1alpha1.PodSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-of-web", ResourceVersion: "100", Generation: 7},
-		Spec:       v1alpha1.PodSetSpec{Replicas: ptr.To(replicas)},
+		Spec:       v1alpha1.PodSetSpec{Replicas: new(replicas)},
 	}
 }
 
@@ -43,13 +42,13 @@ func pod(name string, options ...podOption) *corev1.Pod {
 	return pod
 }
 
-func terminating(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
+func terminating(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(now)) }
 
 // owner adds an owner reference.
 func owner(apiVersion, kind, name string, uid types.UID, controller bool) podOption {
 	return func(p *corev1.Pod) {
 		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{
-			APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: ptr.To(controller),
+			APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(controller),
 		})
 	}
 }

@@ -17,10 +17,12 @@ import (
 const (
 	// conflictRetry is when a request that lost a race is tried again.
 	conflictRetry = 200 * time.Millisecond
-	// refusedRetry is after how long a refused request is tried again, and half as long again at most, so that the
-	// PodSets that met the same quota do not come back together.
-	refusedRetry  = 30 * time.Second
-	refusedJitter = 0.5
+	// A refused request is tried again after firstHold, then after twice as long each time, up to maxHold: a refusal may
+	// be over in a moment, as when the API server has just learnt of a new kind, or last for days. The jitter keeps
+	// PodSets that met the same quota from coming back together.
+	firstHold  = 2 * time.Second
+	maxHold    = 30 * time.Second
+	holdJitter = 0.5
 	// throttledJitter spreads the requests that the API server asked to wait.
 	throttledJitter = 0.5
 )
@@ -115,7 +117,7 @@ func retry(err error) (time.Duration, error) {
 	case outdated:
 		return conflictRetry, nil
 	case closing, refused, invalid:
-		return refusedDelay(), nil
+		return maxHold, nil
 	case throttled:
 		seconds, _ := apierrors.SuggestsClientDelay(err)
 		return wait.Jitter(time.Duration(max(seconds, 1))*time.Second, throttledJitter), nil
@@ -123,5 +125,3 @@ func retry(err error) (time.Duration, error) {
 		return 0, err
 	}
 }
-
-func refusedDelay() time.Duration { return wait.Jitter(refusedRetry, refusedJitter) }

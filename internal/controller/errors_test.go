@@ -22,11 +22,11 @@ import (
 )
 
 var (
-	podResource    = schema.GroupResource{Resource: "pods"}
-	podKind        = schema.GroupKind{Kind: "Pod"}
-	quotaResource  = schema.GroupResource{Resource: "resourcequotas"}
-	missingImage   = field.ErrorList{field.Required(field.NewPath("spec", "containers").Index(0).Child("image"), "")}
-	connectRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	podResource     = schema.GroupResource{Resource: "pods"}
+	podKind         = schema.GroupKind{Kind: "Pod"}
+	quotaResource   = schema.GroupResource{Resource: "resourcequotas"}
+	missingImage    = field.ErrorList{field.Required(field.NewPath("spec", "containers").Index(0).Child("image"), "")}
+	errNoConnection = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 )
 
 func forbidden(message string) *apierrors.StatusError {
@@ -109,7 +109,7 @@ func TestVerdictsAndRetries(t *testing.T) {
 		"a proxy answers 502":                       {response(502), unknown, asBacksOff},
 		"a proxy answers 504":                       {response(504), unknown, asBacksOff},
 		"the credentials are refused":               {apierrors.NewUnauthorized("token expired"), unknown, asBacksOff},
-		"the connection is refused":                 {connectRefused, unknown, asBacksOff},
+		"the connection is refused":                 {errNoConnection, unknown, asBacksOff},
 		"the connection breaks":                     {io.ErrUnexpectedEOF, unknown, asBacksOff},
 		"the reconcile runs out of time":            {context.DeadlineExceeded, unknown, asBacksOff},
 		"the manager is stopped":                    {context.Canceled, unknown, asBacksOff},
@@ -135,16 +135,6 @@ func TestVerdictsAndRetries(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestRefusedRequestsDoNotComeBackTogether(t *testing.T) {
-	delays := map[time.Duration]bool{}
-	for range 10 {
-		delays[refusedDelay()] = true
-	}
-	if len(delays) < 9 {
-		t.Errorf("10 delays had %d values", len(delays))
 	}
 }
 

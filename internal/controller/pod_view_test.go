@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/randfill"
@@ -24,36 +23,19 @@ import (
 
 // Which PodSet a pod is indexed under and wakes up.
 func TestIndexesAndMapping(t *testing.T) {
+	type keys = []string
 	tests := map[string]struct {
 		pod        *corev1.Pod
-		controller []string
-		orphanOf   []string
+		controller keys
+		orphanOf   keys
 		wakes      []ctrl.Request
 	}{
-		"controlled by a PodSet": {
-			pod("a", owned),
-			[]string{"uid-of-web"}, nil, []ctrl.Request{request("web")},
-		},
-		"controlled by a PodSet, with the label of another": {
-			pod("a", owner("app.example.com/v1alpha1", "PodSet", "shop", "uid-of-shop", true)),
-			[]string{"uid-of-shop"}, nil, []ctrl.Request{request("shop")},
-		},
-		"controlled by a ReplicaSet": {
-			pod("a", owner("apps/v1", "ReplicaSet", "web", "uid-of-rs", true)),
-			[]string{"uid-of-rs"}, nil, nil,
-		},
-		"controlled by a kind of the same name in another group": {
-			pod("a", owner("example.org/v1alpha1", "PodSet", "web", "uid-of-other", true)),
-			[]string{"uid-of-other"}, nil, nil,
-		},
-		"no controller": {
-			pod("a"),
-			nil, []string{"default/web"}, []ctrl.Request{request("web")},
-		},
-		"an owner that is not its controller": {
-			pod("a", owner("app.example.com/v1alpha1", "PodSet", "shop", "uid-of-shop", false)),
-			nil, []string{"default/web"}, []ctrl.Request{request("web")},
-		},
+		"controlled by a PodSet":                            {pod("a", owned), keys{"uid-of-web"}, nil, requestFor("web")},
+		"controlled by a PodSet, with the label of another": {pod("a", ownedByShop(true)), keys{"uid-of-shop"}, nil, requestFor("shop")},
+		"controlled by a ReplicaSet":                        {pod("a", ownedBy("apps/v1", "ReplicaSet")), keys{"uid-of-other"}, nil, nil},
+		"controlled by a PodSet of another group":           {pod("a", ownedBy("example.org/v1alpha1", "PodSet")), keys{"uid-of-other"}, nil, nil},
+		"no controller":                                     {pod("a"), nil, keys{"default/web"}, requestFor("web")},
+		"an owner that is not its controller":               {pod("a", ownedByShop(false)), nil, keys{"default/web"}, requestFor("web")},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,8 +52,18 @@ func TestIndexesAndMapping(t *testing.T) {
 	}
 }
 
-func request(name string) ctrl.Request {
-	return ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: name}}
+func requestFor(name string) []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: "default", Name: name}}}
+}
+
+// ownedBy makes another kind of object of the same name the controller.
+func ownedBy(apiVersion, kind string) podOption {
+	return owner(apiVersion, kind, "web", "uid-of-other", true)
+}
+
+// ownedByShop makes PodSet "shop" an owner.
+func ownedByShop(controller bool) podOption {
+	return owner("app.example.com/v1alpha1", "PodSet", "shop", "uid-of-shop", controller)
 }
 
 func TestCacheHoldsThePodsOfPodSetsOnly(t *testing.T) {
@@ -80,13 +72,13 @@ func TestCacheHoldsThePodsOfPodSetsOnly(t *testing.T) {
 }
 
 func TestTrimPodKeepsJustWhatIsRead(t *testing.T) {
-	owners := []metav1.OwnerReference{{Kind: "PodSet", Name: "web", UID: "uid-of-web", Controller: ptr.To(true)}, {Name: "other"}}
+	owners := []metav1.OwnerReference{{Kind: "PodSet", Name: "web", UID: "uid-of-web", Controller: new(true)}, {Name: "other"}}
 	at := func(seconds int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(seconds) * time.Second)) }
 	full := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "a", GenerateName: "a-", UID: "uid", ResourceVersion: "7", Generation: 3,
-			CreationTimestamp: at(1), DeletionTimestamp: ptr.To(at(2)), DeletionGracePeriodSeconds: ptr.To[int64](30),
+			CreationTimestamp: at(1), DeletionTimestamp: new(at(2)), DeletionGracePeriodSeconds: new(int64(30)),
 			OwnerReferences: owners, Finalizers: []string{"example.com/f"},
 			Labels:        map[string]string{v1alpha1.PodSetLabel: "web", "app": "web"},
 			Annotations:   map[string]string{v1alpha1.DeleteMeAnnotation: "", corev1.PodDeletionCost: "5", "big": "value"},
@@ -108,7 +100,7 @@ func TestTrimPodKeepsJustWhatIsRead(t *testing.T) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "a", UID: "uid", ResourceVersion: "7",
-			CreationTimestamp: at(1), DeletionTimestamp: ptr.To(at(2)),
+			CreationTimestamp: at(1), DeletionTimestamp: new(at(2)),
 			OwnerReferences: owners,
 			Labels:          map[string]string{v1alpha1.PodSetLabel: "web"},
 			Annotations:     map[string]string{v1alpha1.DeleteMeAnnotation: "", corev1.PodDeletionCost: "5"},
@@ -159,7 +151,7 @@ func TestTrimmedPodsGiveTheSameAnswers(t *testing.T) {
 		}
 		web := podSet(random.Int32N(6))
 		web.Spec.MinReadySeconds = random.Int32N(120)
-		web.Spec.FailedPodsHistoryLimit = ptr.To(random.Int32N(3))
+		web.Spec.FailedPodsHistoryLimit = new(random.Int32N(3))
 
 		if diff := cmp.Diff(answers(t, web, full), answers(t, web, trimmed)); diff != "" {
 			t.Fatalf("seed %d: with trimmed pods + instead of -:\n%s", seed, diff)
@@ -184,7 +176,7 @@ func podFiller(seed int64) *randfill.Filler {
 			}
 		},
 		func(owners *[]metav1.OwnerReference, c randfill.Continue) {
-			stranger := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "uid-of-rs", Controller: ptr.To(true)}
+			stranger := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "uid-of-rs", Controller: new(true)}
 			*owners = oneOf(c, nil, pod("", owned).OwnerReferences, pod("", owned).OwnerReferences, []metav1.OwnerReference{stranger})
 		},
 		func(phase *corev1.PodPhase, c randfill.Continue) {
@@ -215,6 +207,7 @@ func oneOf[T any](c randfill.Continue, values ...T) T { return values[c.Int()%le
 
 // answers are the answers to everything that is asked about pods.
 func answers(t *testing.T, web *v1alpha1.PodSet, all pods) map[string]any {
+	t.Helper()
 	o := podset.Observation{PodSet: web, Now: now}
 	answers := map[string]any{}
 	for _, pod := range all {
@@ -248,7 +241,7 @@ func told(step podset.Step) string {
 // deletions are the steps that are taken until no pod is left.
 func deletions(o podset.Observation) []string {
 	o.PodSet = o.PodSet.DeepCopy()
-	o.PodSet.Spec.Replicas, o.PodSet.Spec.FailedPodsHistoryLimit = ptr.To[int32](0), ptr.To[int32](0)
+	o.PodSet.Spec.Replicas, o.PodSet.Spec.FailedPodsHistoryLimit = new(int32(0)), new(int32(0))
 	var steps []string
 	for step := podset.Decide(o); step.Action != podset.Nothing; step = podset.Decide(o) {
 		steps = append(steps, told(step))

@@ -81,6 +81,16 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	kubeconfig := flag.NewFlagSet("", flag.ContinueOnError)
 	config.RegisterFlags(kubeconfig)
 	flags.AddGoFlagSet(kubeconfig)
+
+	// pflag leaves out defaults that are zero values.
+	flags.VisitAll(func(f *pflag.Flag) {
+		switch f.DefValue {
+		case "", "[]":
+			f.Usage += " (default none)"
+		case "false":
+			f.Usage += " (default false)"
+		}
+	})
 }
 
 // Validate returns the first mistake in the options, nil if there is none.

@@ -2,6 +2,8 @@ package manager
 
 import (
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,14 +82,13 @@ func TestEveryFlagSetsItsOption(t *testing.T) {
 }
 
 func TestEveryFlagIsExplained(t *testing.T) {
-	flagsOf(&Options{}).VisitAll(func(flag *pflag.Flag) {
+	flags := flagsOf(&Options{})
+	help := slices.Collect(strings.Lines(flags.FlagUsages()))
+	flags.VisitAll(func(flag *pflag.Flag) {
 		t.Run(flag.Name, func(t *testing.T) {
-			sentence := strings.HasSuffix(strings.TrimSpace(flag.Usage), ".")
-			if len(strings.Fields(flag.Usage)) < 4 || !sentence {
-				t.Errorf("the usage %q is no sentence", flag.Usage)
-			}
-			if strings.ToLower(flag.Name) != flag.Name || strings.Contains(flag.Name, "_") {
-				t.Errorf("the name is not in lower case with dashes")
+			explained := regexp.MustCompile(`^ +--` + flag.Name + `\b.* [A-Z]\w+( [^ ]+){3,}\. \(default .+\)\n$`)
+			if !slices.ContainsFunc(help, explained.MatchString) {
+				t.Errorf("--help does not explain it in a sentence with the default: %s", flag.Usage)
 			}
 		})
 	})

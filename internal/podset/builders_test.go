@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"example.com/podset-operator/api/v1alpha1"
 )
@@ -26,7 +25,7 @@ type (
 func podSet(replicas int32, options ...podSetOption) *v1alpha1.PodSet {
 	podSet := &v1alpha1.PodSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-of-web", Generation: 7},
-		Spec:       v1alpha1.PodSetSpec{Replicas: ptr.To(replicas)},
+		Spec:       v1alpha1.PodSetSpec{Replicas: new(replicas)},
 	}
 	for _, option := range options {
 		option(podSet)
@@ -36,7 +35,7 @@ func podSet(replicas int32, options ...podSetOption) *v1alpha1.PodSet {
 
 func replicasLeftOut(p *v1alpha1.PodSet) { p.Spec.Replicas = nil }
 
-func beingDeleted(p *v1alpha1.PodSet) { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
+func beingDeleted(p *v1alpha1.PodSet) { p.DeletionTimestamp = new(metav1.NewTime(now)) }
 
 func terminationStarted(p *v1alpha1.PodSet) {
 	p.Spec.PodReplacementPolicy = v1alpha1.TerminationStarted
@@ -47,7 +46,7 @@ func terminationComplete(p *v1alpha1.PodSet) {
 }
 
 func historyLimit(limit int32) podSetOption {
-	return func(p *v1alpha1.PodSet) { p.Spec.FailedPodsHistoryLimit = ptr.To(limit) }
+	return func(p *v1alpha1.PodSet) { p.Spec.FailedPodsHistoryLimit = new(limit) }
 }
 
 func minReadySeconds(seconds int32) podSetOption {
@@ -83,7 +82,7 @@ func createdAt(t time.Time) podOption {
 	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(t) }
 }
 
-func terminating(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
+func terminating(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(now)) }
 
 func phase(phase corev1.PodPhase) podOption { return func(p *corev1.Pod) { p.Status.Phase = phase } }
 

@@ -62,6 +62,8 @@ type Step struct {
 type Hold struct {
 	Until   time.Time
 	Problem Problem
+	// Delay is how long the action is held back, longer with each refusal.
+	Delay time.Duration
 }
 
 // Problem is why a step could not be taken, as a condition tells it.

@@ -261,7 +261,7 @@ func shuffle(pods pods) {
 }
 
 func TestNextLook(t *testing.T) {
-	in := func(d time.Duration) time.Time { return now.Add(d) }
+	in := now.Add
 	never := time.Time{}
 	tests := map[string]struct {
 		seen Observation

@@ -80,6 +80,7 @@ func TestAllSlotsHaveDifferentNames(t *testing.T) {
 
 // suffixNumber reads the last five characters of a name as a number, the least digit first.
 func suffixNumber(t *testing.T, name string) int {
+	t.Helper()
 	number := 0
 	for i := len(name) - 1; i >= len(name)-suffixLength; i-- {
 		digit := strings.IndexByte(safeAlphabet, name[i])

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	psaapi "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
-	"k8s.io/utils/ptr"
 
 	"example.com/podset-operator/api/v1alpha1"
 )
@@ -46,8 +45,8 @@ func TestNewPodFromATemplate(t *testing.T) {
 				Kind:               "PodSet",
 				Name:               "web",
 				UID:                "uid-of-web",
-				Controller:         ptr.To(true),
-				BlockOwnerDeletion: ptr.To(true),
+				Controller:         new(true),
+				BlockOwnerDeletion: new(true),
 			}},
 		},
 		Spec: spec,
@@ -79,8 +78,8 @@ func TestDefaultPod(t *testing.T) {
 	pod := NewPod(podSet(1), "web-podb2c4d")
 
 	mustEqual(t, pod.Labels, map[string]string{"app": "web", "app.example.com/podset": "web"})
-	mustEqual(t, pod.Spec.TerminationGracePeriodSeconds, ptr.To[int64](1))
-	mustEqual(t, pod.Spec.AutomountServiceAccountToken, ptr.To(false))
+	mustEqual(t, pod.Spec.TerminationGracePeriodSeconds, new(int64(1)))
+	mustEqual(t, pod.Spec.AutomountServiceAccountToken, new(false))
 	mustEqual(t, len(pod.Spec.Containers), 1)
 	container := pod.Spec.Containers[0]
 	mustEqual(t, container.Name, "busybox")

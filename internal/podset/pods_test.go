@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"example.com/podset-operator/api/v1alpha1"
 )
@@ -19,7 +18,7 @@ func TestMembership(t *testing.T) {
 	owner := func(kind string, uid types.UID, controller bool) podOption {
 		return func(p *corev1.Pod) {
 			p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: "web", UID: uid, Controller: ptr.To(controller),
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: "web", UID: uid, Controller: new(controller),
 			})
 		}
 	}

@@ -106,16 +106,14 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Stop ends the cluster's processes and removes its folder. It can be called
-// more than once.
+// Stop ends the cluster's processes, and others whose ids are recorded in its
+// folder as theirs are, and removes the folder. It can be called more than once.
 func (c *Cluster) Stop() error {
 	c.stopOnce.Do(func() {
 		for _, p := range c.processes {
 			p.kill()
 		}
-		if err := os.RemoveAll(c.Dir); err != nil {
-			c.stopErr = fmt.Errorf("remove the folder of a local cluster: %w", err)
-		}
+		c.stopErr = RemoveLeftovers(c.Dir)
 	})
 	return c.stopErr
 }

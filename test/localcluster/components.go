@@ -114,7 +114,6 @@ func (c *Cluster) startAPIServer(ctx context.Context, access *access, etcdURL st
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + access.serviceAccountKey,
 		"--service-account-signing-key-file=" + access.serviceAccountKey,
-		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--allow-privileged",
 		// A loopback address cannot be an endpoint of the Service kubernetes.

@@ -134,7 +134,7 @@ var _ = Describe("A manager", Ordered, func() {
 		})).To(Succeed())
 		// The manager remembers a denial for a few seconds.
 		Eventually(statusOf(url, scraper), "40s").Should(Equal(http.StatusOK), "with both")
-		Expect(statusOf("http://" + metrics + "/metrics")()).To(Equal(http.StatusBadRequest), "without HTTPS")
+		Expect(statusOf("http://"+metrics+"/metrics")()).To(Equal(http.StatusBadRequest), "without HTTPS")
 		Expect(negotiated(metrics)).To(Equal("http/1.1"), "HTTP/2 is off")
 	})
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"example.com/podset-operator/api/v1alpha1"
 )
 
 const (
@@ -78,7 +81,7 @@ func Manifests(folder string) ([]*unstructured.Unstructured, error) {
 }
 
 // Install creates what config/default ships, its Deployment excepted: the suites run the manager themselves. It returns
-// when the API server serves PodSets.
+// when the API server serves PodSets and admits their pods.
 func Install(ctx context.Context, admin *rest.Config) error {
 	objects, err := Manifests("config/default")
 	if err != nil {
@@ -96,12 +99,46 @@ func Install(ctx context.Context, admin *rest.Config) error {
 			return fmt.Errorf("creating %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		podSets := &unstructured.UnstructuredList{}
-		podSets.SetAPIVersion("app.example.com/v1alpha1")
-		podSets.SetKind("PodSetList")
+		podSets.SetGroupVersionKind(v1alpha1.PodSetKind)
 		err := c.List(ctx, podSets)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}); err != nil {
+		return fmt.Errorf("waiting for the API server to serve PodSets: %w", err)
+	}
+	if err := waitForAdmission(ctx, admin); err != nil {
+		return fmt.Errorf("waiting for the API server to admit pods of PodSets: %w", err)
+	}
+	return nil
+}
+
+// waitForAdmission returns when the manager may create pods that a PodSet owns. The admission plugin
+// OwnerReferencesPermissionEnforcement, where it is on, learns of a new kind only half a minute after its definition.
+func waitForAdmission(ctx context.Context, admin *rest.Config) error {
+	config, err := ManagerConfig(ctx, admin)
+	if err != nil {
+		return err
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	owner := &v1alpha1.PodSet{ObjectMeta: metav1.ObjectMeta{Name: "probe", UID: "probe"}}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace:       metav1.NamespaceDefault,
+				Name:            "probe",
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, v1alpha1.PodSetKind)},
+			},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "probe"}}},
+		}
+		err := c.Create(ctx, pod, client.DryRunAll)
+		if apierrors.IsForbidden(err) {
 			return false, nil
 		}
 		return err == nil, err
