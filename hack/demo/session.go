@@ -34,7 +34,8 @@ func session(d *demo) []step {
 		return do(says, "", "get pods -l "+label, shows(func(output string) string { return wantPods(output, running) }))
 	}
 	apply := func(replicas int) string {
-		return fmt.Sprintf("{apiVersion: app.example.com/v1alpha1, kind: PodSet, metadata: {name: %s}, spec: {replicas: %d}}", name, replicas)
+		return fmt.Sprintf("{apiVersion: app.example.com/v1alpha1, kind: PodSet, metadata: {name: %s}, spec: {replicas: %d}}",
+			name, replicas)
 	}
 	ready := do("Wait until it is ready.", "", "wait podset/"+name+" --for=condition=Ready --timeout=60s", answers("condition met"))
 
