@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"example.com/podset-operator/internal/manager"
+	"example.com/podset-operator/internal/version"
 )
 
 func main() {
@@ -28,6 +29,7 @@ func main() {
 func run(args []string) error {
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	flags.SortFlags = false
+	showVersion := flags.Bool("version", false, "Print the version and the commit it was built from, and end.")
 	var options manager.Options
 	options.AddFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -35,6 +37,10 @@ func run(args []string) error {
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q; options are given as flags, see --help", flags.Arg(0))
+	}
+	if *showVersion {
+		fmt.Printf("podset-operator %s, commit %s\n", version.Version(), version.Commit())
+		return nil
 	}
 	if err := options.Validate(); err != nil {
 		return err
@@ -47,6 +53,7 @@ func run(args []string) error {
 	logger := options.Logger(os.Stderr)
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
+	logger.Info("starting podset-operator", "version", version.Version(), "commit", version.Commit())
 	mgr, err := manager.New(config, options)
 	if err != nil {
 		return err

@@ -137,8 +137,11 @@ func up(ctx context.Context, s state, nodes int) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- daemon.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = daemon.Wait() // its output tells more
+		close(ended)
+	}()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for !s.isReady() {

@@ -117,9 +117,12 @@ func (s state) stop(ctx context.Context) (bool, error) {
 // stopOwner asks the process that runs the cluster to end, waits for it, and
 // kills it if it takes too long.
 func (s state) stopOwner(ctx context.Context) error {
-	content, err := os.ReadFile(s.ownerFile())
-	if err != nil || !s.isUp() {
+	if !s.isUp() {
 		return nil
+	}
+	content, err := os.ReadFile(s.ownerFile())
+	if err != nil {
+		return fmt.Errorf("read the id of its process: %w", err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
 	if err != nil {

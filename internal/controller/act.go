@@ -35,7 +35,7 @@ func (r *Reconciler) create(ctx context.Context, o podset.Observation, step pods
 	err := r.Client.Create(ctx, pod)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return r.resolveName(ctx, o.PodSet, step.Name, memory)
+		return r.resolveName(ctx, o, step, memory)
 	case err != nil:
 		return r.failed(ctx, o, step, err, memory)
 	}
@@ -47,30 +47,31 @@ func (r *Reconciler) create(ctx context.Context, o podset.Observation, step pods
 // resolveName finds out who has the name that a new pod should get. If it is a pod of this PodSet, an earlier create has
 // succeeded after all and the view has yet to show it. A name that anybody else has, or a pod that the view cannot
 // show since it lost our label, is not asked for again.
-func (r *Reconciler) resolveName(ctx context.Context, podSet *v1alpha1.PodSet, name string, memory *memory) (time.Duration, error) {
+func (r *Reconciler) resolveName(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
 	pod := &corev1.Pod{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: podSet.Namespace, Name: name}, pod)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.PodSet.Namespace, Name: step.Name}, pod)
 	_, labelled := pod.Labels[v1alpha1.PodSetLabel]
 	switch {
 	case apierrors.IsNotFound(err):
 		return conflictRetry, nil
 	case err != nil:
-		after, err := retry(err)
-		return after, wrap(err, "reading pod %s", name)
-	case podset.IsOwnedBy(pod, podSet) && labelled:
+		return r.failed(ctx, o, step, err, memory)
+	case podset.IsOwnedBy(pod, o.PodSet) && labelled:
 		memory.podWritten = pod.ResourceVersion
 		return conflictRetry, nil
 	}
-	memory.takenNames.Insert(name)
-	r.tell(podSet, nil, corev1.EventTypeWarning, eventPodNameTaken, podset.Create,
-		fmt.Sprintf("pod %s exists and is not counted; using the next name", name))
-	log.FromContext(ctx).Info("name of new pod is taken", "pod", name)
+	memory.takenNames.Insert(step.Name)
+	r.tell(o.PodSet, nil, corev1.EventTypeWarning, eventPodNameTaken, podset.Create,
+		fmt.Sprintf("pod %s exists and is not counted; using the next name", step.Name))
+	log.FromContext(ctx).Info("name of new pod is taken", "pod", step.Name)
 	return conflictRetry, nil
 }
 
 func (r *Reconciler) adopt(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
-	if current, after, err := r.isCurrent(ctx, o.PodSet); !current {
-		return after, err
+	if current, err := r.isCurrent(ctx, o.PodSet); err != nil {
+		return r.failed(ctx, o, step, err, memory)
+	} else if !current {
+		return conflictRetry, nil
 	}
 	adopted := step.Pod.DeepCopy()
 	adopted.OwnerReferences = append(adopted.OwnerReferences, *metav1.NewControllerRef(o.PodSet, v1alpha1.PodSetKind))
@@ -85,8 +86,10 @@ func (r *Reconciler) adopt(ctx context.Context, o podset.Observation, step podse
 }
 
 func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
-	if current, after, err := r.isCurrent(ctx, o.PodSet); !current {
-		return after, err
+	if current, err := r.isCurrent(ctx, o.PodSet); err != nil {
+		return r.failed(ctx, o, step, err, memory)
+	} else if !current {
+		return conflictRetry, nil
 	}
 	// The pod that was chosen dies, or none: not one that got its name since, nor one that changed since, as when it was
 	// released, or became the last one ready.
@@ -104,21 +107,19 @@ func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step pods
 
 // isCurrent reports whether the PodSet is still the one that was observed, read from the API server. Nothing is deleted
 // or adopted by a spec that is no longer asked for, nor for a PodSet that is going away.
-func (r *Reconciler) isCurrent(ctx context.Context, observed *v1alpha1.PodSet) (current bool, after time.Duration, err error) {
+func (r *Reconciler) isCurrent(ctx context.Context, observed *v1alpha1.PodSet) (bool, error) {
 	live := &v1alpha1.PodSet{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(observed), live); err != nil {
-		after, err := retry(err)
-		return false, after, wrap(err, "reading the PodSet before a change")
+		return false, fmt.Errorf("reading the PodSet before a change: %w", err)
 	}
-	current = live.UID == observed.UID && live.Generation == observed.Generation && live.DeletionTimestamp == nil
-	return current, conflictRetry, nil
+	return live.UID == observed.UID && live.Generation == observed.Generation && live.DeletionTimestamp == nil, nil
 }
 
 // succeeded tells that the step was taken.
 func (r *Reconciler) succeeded(ctx context.Context, o podset.Observation, step podset.Step, pod *corev1.Pod, memory *memory) {
 	delete(memory.holds, step.Action)
 	r.tellDone(o.PodSet, step, pod, memory)
-	log.FromContext(ctx).Info(pastOf[step.Action]+" pod", "pod", pod.Name, "why", step.Why)
+	log.FromContext(ctx).Info(done[step.Action].message, "pod", pod.Name, "why", step.Why)
 }
 
 // failed handles the error of a step. A refusal holds the action back for a while; it is told in an event when it is
@@ -126,31 +127,34 @@ func (r *Reconciler) succeeded(ctx context.Context, o podset.Observation, step p
 func (r *Reconciler) failed(ctx context.Context, o podset.Observation, step podset.Step, err error, memory *memory) (time.Duration, error) {
 	switch verdict := classify(err); verdict {
 	case closing, refused, invalid:
-		problem := problemOf(step.Action, err)
-		before := memory.holds[step.Action]
-		delay := min(max(2*before.Delay, firstHold), maxHold)
-		memory.hold(step.Action, o.PodSet.Generation, podset.Hold{
-			Until:   o.Now.Add(wait.Jitter(delay, holdJitter)),
-			Delay:   delay,
-			Problem: problem,
-		})
-		if before.Problem != problem && verdict != closing {
-			r.tell(o.PodSet, nil, corev1.EventTypeWarning, problem.Reason, step.Action, problem.Message)
-			log.FromContext(ctx).Info("change of a pod refused", "action", step.Action, "reason", problem.Reason, "message", problem.Message)
+		r.hold(ctx, o, step, err, memory)
+		return 0, nil
+	case gone:
+		if step.Action == podset.Create {
+			return maxHold, nil // of a create, it is the namespace that is gone
 		}
 		return 0, nil
+	default:
+		after, err := retry(err)
+		if err != nil {
+			return 0, fmt.Errorf("%s of pod %s: %w", step.Action, step.PodName(), err)
+		}
+		return after, nil
 	}
-	after, err := retry(err)
-	if step.Action == podset.Create {
-		return after, wrap(err, "creating pod %s", step.Name)
-	}
-	return after, wrap(err, "%s of pod %s", step.Action, step.Pod.Name)
 }
 
-// wrap adds the intent to an error, if there is one.
-func wrap(err error, intent string, args ...any) error {
-	if err == nil {
-		return nil
+func (r *Reconciler) hold(ctx context.Context, o podset.Observation, step podset.Step, refusal error, memory *memory) {
+	problem := problemOf(step.Action, refusal)
+	before := memory.holds[step.Action]
+	delay := min(max(2*before.Delay, firstHold), maxHold)
+	memory.hold(step.Action, o.PodSet.Generation, podset.Hold{
+		Until:   o.Now.Add(wait.Jitter(delay, holdJitter)),
+		Delay:   delay,
+		Problem: problem,
+	})
+	if before.Problem == problem || classify(refusal) == closing {
+		return
 	}
-	return fmt.Errorf(intent+": %w", append(args, err)...)
+	r.tell(o.PodSet, nil, corev1.EventTypeWarning, problem.Reason, step.Action, problem.Message)
+	log.FromContext(ctx).Info("change of a pod refused", "action", step.Action, "reason", problem.Reason, "message", problem.Message)
 }

@@ -61,7 +61,7 @@ func classify(err error) verdict {
 		return outdated
 	case apierrors.IsTooManyRequests(err):
 		return throttled
-	case apierrors.IsTimeout(err), apierrors.IsUnauthorized(err):
+	case apierrors.IsTimeout(err):
 		return unknown
 	case apierrors.IsInvalid(err) && blamesField(status.Status()):
 		return invalid
@@ -88,7 +88,7 @@ func blamesField(status metav1.Status) bool {
 
 // problemOf says in the server's words why it refused an action.
 func problemOf(action podset.Action, err error) podset.Problem {
-	problem := podset.Problem{Reason: v1alpha1.ReasonForbidden, Message: messageOf(err)}
+	problem := podset.Problem{Reason: v1alpha1.ReasonForbidden, Message: truncate(messageOf(err))}
 	switch {
 	case classify(err) == closing:
 		problem.Reason = v1alpha1.ReasonNamespaceTerminating
@@ -108,16 +108,14 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// retry turns the error of a write into how long to wait before the next try, zero if there is none, or returns it
-// if the outcome is unknown, so that the work queue backs off.
+// retry turns the error of a request into how long to wait before the next try, zero if there is none. The errors that
+// it has no answer to it returns, so that they are logged and the work queue backs off.
 func retry(err error) (time.Duration, error) {
 	switch classify(err) {
 	case gone:
 		return 0, nil
 	case outdated:
 		return conflictRetry, nil
-	case closing, refused, invalid:
-		return maxHold, nil
 	case throttled:
 		seconds, _ := apierrors.SuggestsClientDelay(err)
 		return wait.Jitter(time.Duration(max(seconds, 1))*time.Second, throttledJitter), nil

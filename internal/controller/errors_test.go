@@ -70,10 +70,9 @@ type after struct{ least, most time.Duration }
 
 // Delays that more than one error has.
 var (
-	noRetry    = after{0, 0}
-	atOnce     = after{200 * time.Millisecond, 200 * time.Millisecond}
-	slowly     = after{30 * time.Second, 45 * time.Second}
-	asBacksOff = after{-1, -1} // the error is returned, and the work queue backs off
+	noRetry  = after{0, 0}
+	atOnce   = after{200 * time.Millisecond, 200 * time.Millisecond}
+	returned = after{-1, -1} // a refused step is held back; of everything else the work queue backs off
 )
 
 func TestVerdictsAndRetries(t *testing.T) {
@@ -83,37 +82,37 @@ func TestVerdictsAndRetries(t *testing.T) {
 		retry   after
 	}{
 		"the pod does not exist":                    {apierrors.NewNotFound(podResource, "a"), gone, noRetry},
-		"the namespace is being deleted":            {namespaceTerminating(), closing, slowly},
+		"the namespace is being deleted":            {namespaceTerminating(), closing, returned},
 		"the pod has changed":                       {conflict(podResource), outdated, atOnce},
 		"the quota has changed":                     {conflict(quotaResource), outdated, atOnce},
 		"the name is taken":                         {apierrors.NewAlreadyExists(podResource, "a"), outdated, atOnce},
-		"the quota is exceeded":                     {forbidden("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3"), refused, slowly},
-		"Pod Security refuses":                      {forbidden(`violates PodSecurity "restricted:latest": runAsNonRoot != true`), refused, slowly},
-		"the role lacks a right":                    {forbidden(`User "u" cannot create resource "pods" in API group "" in the namespace "default"`), refused, slowly},
-		"a policy denies":                           {deniedByPolicy(metav1.StatusReasonInvalid, 422), refused, slowly},
-		"a policy denies as forbidden":              {deniedByPolicy(metav1.StatusReasonForbidden, 403), refused, slowly},
-		"a policy denies as too large":              {deniedByPolicy(metav1.StatusReasonRequestEntityTooLarge, 413), refused, slowly},
-		"a webhook denies with code 400, no reason": {deniedByWebhook(400), refused, slowly},
-		"a webhook denies with code 403, no reason": {deniedByWebhook(403), refused, slowly},
-		"the request is bad":                        {apierrors.NewBadRequest("no"), refused, slowly},
-		"the object is too large":                   {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), refused, slowly},
-		"the pod is invalid":                        {apierrors.NewInvalid(podKind, "a", missingImage), invalid, slowly},
+		"the quota is exceeded":                     {forbidden("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3"), refused, returned},
+		"Pod Security refuses":                      {forbidden(`violates PodSecurity "restricted:latest": runAsNonRoot != true`), refused, returned},
+		"the role lacks a right":                    {forbidden(`User "u" cannot create resource "pods" in API group "" in the namespace "default"`), refused, returned},
+		"a policy denies":                           {deniedByPolicy(metav1.StatusReasonInvalid, 422), refused, returned},
+		"a policy denies as forbidden":              {deniedByPolicy(metav1.StatusReasonForbidden, 403), refused, returned},
+		"a policy denies as too large":              {deniedByPolicy(metav1.StatusReasonRequestEntityTooLarge, 413), refused, returned},
+		"a webhook denies with code 400, no reason": {deniedByWebhook(400), refused, returned},
+		"a webhook denies with code 403, no reason": {deniedByWebhook(403), refused, returned},
+		"the request is bad":                        {apierrors.NewBadRequest("no"), refused, returned},
+		"the object is too large":                   {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), refused, returned},
+		"the pod is invalid":                        {apierrors.NewInvalid(podKind, "a", missingImage), invalid, returned},
 		"too many requests, wait 10 s":              {apierrors.NewTooManyRequests("slow down", 10), throttled, after{10 * time.Second, 15 * time.Second}},
 		"too many requests, wait 0 s":               {apierrors.NewTooManyRequests("slow down", 0), throttled, after{time.Second, 1500 * time.Millisecond}},
 		"too many requests, no details":             {apierrors.NewTooManyRequestsError("slow down"), throttled, after{time.Second, 1500 * time.Millisecond}},
 		"too many requests, no reason":              {deniedByWebhook(429), throttled, after{time.Second, 1500 * time.Millisecond}},
-		"the server took too long":                  {apierrors.NewTimeoutError("request did not complete", 0), unknown, asBacksOff},
-		"the server gave up":                        {apierrors.NewServerTimeout(podResource, "create", 5), unknown, asBacksOff},
-		"the server failed":                         {apierrors.NewInternalError(errors.New("etcd: leader changed")), unknown, asBacksOff},
-		"the server is not available":               {apierrors.NewServiceUnavailable("starting"), unknown, asBacksOff},
-		"a proxy answers 502":                       {response(502), unknown, asBacksOff},
-		"a proxy answers 504":                       {response(504), unknown, asBacksOff},
-		"the credentials are refused":               {apierrors.NewUnauthorized("token expired"), unknown, asBacksOff},
-		"the connection is refused":                 {errNoConnection, unknown, asBacksOff},
-		"the connection breaks":                     {io.ErrUnexpectedEOF, unknown, asBacksOff},
-		"the reconcile runs out of time":            {context.DeadlineExceeded, unknown, asBacksOff},
-		"the manager is stopped":                    {context.Canceled, unknown, asBacksOff},
-		"a status without a code":                   {&apierrors.StatusError{}, unknown, asBacksOff},
+		"the server took too long":                  {apierrors.NewTimeoutError("request did not complete", 0), unknown, returned},
+		"the server gave up":                        {apierrors.NewServerTimeout(podResource, "create", 5), unknown, returned},
+		"the server failed":                         {apierrors.NewInternalError(errors.New("etcd: leader changed")), unknown, returned},
+		"the server is not available":               {apierrors.NewServiceUnavailable("starting"), unknown, returned},
+		"a proxy answers 502":                       {response(502), unknown, returned},
+		"a proxy answers 504":                       {response(504), unknown, returned},
+		"the credentials are refused":               {apierrors.NewUnauthorized("token expired"), refused, returned},
+		"the connection is refused":                 {errNoConnection, unknown, returned},
+		"the connection breaks":                     {io.ErrUnexpectedEOF, unknown, returned},
+		"the reconcile runs out of time":            {context.DeadlineExceeded, unknown, returned},
+		"the manager is stopped":                    {context.Canceled, unknown, returned},
+		"a status without a code":                   {&apierrors.StatusError{}, unknown, returned},
 	}
 	for name, test := range tests {
 		for _, wrapped := range []error{test.err, fmt.Errorf("creating pod a: %w", test.err)} {
@@ -123,7 +122,7 @@ func TestVerdictsAndRetries(t *testing.T) {
 				}
 				for range 50 { // the jitter is random
 					got, err := retry(wrapped)
-					if test.retry == asBacksOff {
+					if test.retry == returned {
 						if got != 0 || !errors.Is(err, test.err) {
 							t.Fatalf("retry after %s, %v; want the error", got, err)
 						}
@@ -197,12 +196,4 @@ func TestProblemsFitIntoACondition(t *testing.T) {
 	if got := len(problemOf(podset.Create, forbidden(strings.Repeat("é", longest))).Message); got > longest {
 		t.Errorf("the message is %d bytes long", got)
 	}
-}
-
-func TestWrap(t *testing.T) {
-	mustEqual(t, wrap(nil, "reading pod %s", "a") == nil, true)
-
-	err := wrap(io.EOF, "reading pod %s", "a")
-	mustEqual(t, err.Error(), "reading pod a: EOF")
-	mustEqual(t, errors.Is(err, io.EOF), true)
 }

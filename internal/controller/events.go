@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,28 +26,23 @@ const (
 	singleEventsPerSecond = 1.0 / 60
 )
 
-var eventOfAction = map[podset.Action]string{
-	podset.Create: eventPodCreated,
-	podset.Adopt:  eventPodAdopted,
-	podset.Delete: eventPodDeleted,
+// done says of each action how its success is told.
+var done = map[podset.Action]struct{ reason, message string }{
+	podset.Create: {eventPodCreated, "created pod"},
+	podset.Adopt:  {eventPodAdopted, "adopted pod"},
+	podset.Delete: {eventPodDeleted, "deleted pod"},
 }
 
 // tellDone sends the event of a pod that was changed. Events about different related objects are different events,
 // those without one add up in a series, of which only the count and the time are written.
 func (r *Reconciler) tellDone(podSet *v1alpha1.PodSet, step podset.Step, pod *corev1.Pod, memory *memory) {
-	reason := eventOfAction[step.Action]
+	done := done[step.Action]
 	if !memory.singleEvents.TryAccept() {
-		r.tell(podSet, nil, corev1.EventTypeNormal, reason, step.Action, fmt.Sprintf("many pods at once (%s)", step.Why))
+		r.tell(podSet, nil, corev1.EventTypeNormal, done.reason, step.Action, fmt.Sprintf("many pods at once (%s)", step.Why))
 		return
 	}
-	note := fmt.Sprintf("%s pod %s (%s)", pastOf[step.Action], pod.Name, step.Why)
-	r.tell(podSet, pod, corev1.EventTypeNormal, reason, step.Action, note)
-}
-
-var pastOf = map[podset.Action]string{
-	podset.Create: "created",
-	podset.Adopt:  "adopted",
-	podset.Delete: "deleted",
+	note := fmt.Sprintf("%s %s (%s)", done.message, pod.Name, step.Why)
+	r.tell(podSet, pod, corev1.EventTypeNormal, done.reason, step.Action, note)
 }
 
 // tell sends an event about the PodSet. It refers to the PodSet without a resource version: events about different
@@ -65,9 +61,10 @@ func (r *Reconciler) tell(podSet *v1alpha1.PodSet, related runtime.Object, event
 // maxNote is the longest note that the events API takes, in bytes.
 const maxNote = 1024
 
+// truncate shortens a text to maxNote, without cutting a character in two.
 func truncate(note string) string {
 	if len(note) <= maxNote {
 		return note
 	}
-	return note[:maxNote-3] + "..."
+	return strings.ToValidUTF8(note[:maxNote-3], "") + "..."
 }

@@ -17,7 +17,7 @@ func (m *memory) isIn(podSet *v1alpha1.PodSet, seen SeenPods) bool {
 	return reached(podSet.ResourceVersion, m.statusWritten) &&
 		reached(seen.ResourceVersion, m.podWritten) &&
 		!slices.ContainsFunc(seen.Owned, func(pod *corev1.Pod) bool {
-			return pod.UID == m.podDeleted && !podset.IsTerminating(pod)
+			return pod.UID == m.podDeleted && !podset.IsDeleted(pod)
 		})
 }
 

@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -168,7 +167,7 @@ func SetUp(ctx context.Context, mgr ctrl.Manager, options Options) (synced func(
 			ReconciliationTimeout:   options.ReconcileTimeout,
 			SkipNameValidation:      &options.SkipNameValidation,
 			// A standby manager fills its caches and its queue, so that it can act as soon as it leads.
-			EnableWarmup: ptr.To(true),
+			EnableWarmup: new(true),
 			RateLimiter:  workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxRetry),
 		})
 	for _, podCache := range pods.caches {

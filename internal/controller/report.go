@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,7 +22,10 @@ func (r *Reconciler) report(ctx context.Context, o podset.Observation, memory *m
 	updated.Status = status
 	if err := r.Client.Status().Update(ctx, updated); err != nil {
 		after, err := retry(err)
-		return after, wrap(err, "writing the status")
+		if err != nil {
+			return 0, fmt.Errorf("writing the status: %w", err)
+		}
+		return after, nil
 	}
 	memory.statusWritten = updated.ResourceVersion
 	return 0, nil

@@ -3,11 +3,14 @@ package manager
 import (
 	"flag"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
@@ -100,6 +103,20 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--watch-namespaces: %q is not a namespace: %s", namespace, problems[0])
 		}
 	}
+	if problems := validation.IsDNS1123Label(o.LeaderElectionNamespace); o.LeaderElectionNamespace != "" && len(problems) > 0 {
+		return fmt.Errorf("--leader-election-namespace: %q is not a namespace: %s", o.LeaderElectionNamespace, problems[0])
+	}
+	for _, address := range []struct{ flag, value string }{
+		{"metrics-bind-address", o.MetricsBindAddress},
+		{"health-probe-bind-address", o.ProbeBindAddress},
+		{"pprof-bind-address", o.PprofBindAddress},
+	} {
+		if err := validateAddress(address.value); err != nil {
+			return fmt.Errorf("--%s is %q, must be host:port, or 0 to turn it off: %w", address.flag, address.value, err)
+		}
+	}
+	// A wait between tries is lengthened by up to this factor.
+	longestRetry := time.Duration(leaderelection.JitterFactor * float64(o.RetryPeriod))
 	switch {
 	case o.MaxConcurrentReconciles < 1:
 		return fmt.Errorf("--max-concurrent-reconciles is %d, must be at least 1", o.MaxConcurrentReconciles)
@@ -107,14 +124,28 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--reconcile-timeout is %s, must be more than 0", o.ReconcileTimeout)
 	case o.RetryPeriod <= 0:
 		return fmt.Errorf("--leader-election-retry-period is %s, must be more than 0", o.RetryPeriod)
-	case o.RenewDeadline <= o.RetryPeriod:
-		return fmt.Errorf("--leader-election-renew-deadline is %s, must be more than the retry period, %s", o.RenewDeadline, o.RetryPeriod)
+	case o.RenewDeadline <= longestRetry:
+		return fmt.Errorf("--leader-election-renew-deadline is %s, must be more than 1.2 retry periods, %s",
+			o.RenewDeadline, longestRetry)
 	case o.LeaseDuration <= o.RenewDeadline:
-		return fmt.Errorf("--leader-election-lease-duration is %s, must be more than the renew deadline, %s", o.LeaseDuration, o.RenewDeadline)
+		return fmt.Errorf("--leader-election-lease-duration is %s, must be more than the renew deadline, %s",
+			o.LeaseDuration, o.RenewDeadline)
 	case !slices.Contains(LogFormats, o.LogFormat):
 		return fmt.Errorf("--log-format is %q, must be one of %v", o.LogFormat, LogFormats)
 	case !slices.Contains(LogLevels, o.LogLevel):
 		return fmt.Errorf("--log-level is %q, must be one of %v", o.LogLevel, LogLevels)
 	}
 	return nil
+}
+
+func validateAddress(address string) error {
+	if address == "0" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err
 }

@@ -60,9 +60,8 @@ func (b Backoff) holdsUntil(active []*corev1.Pod, now time.Time) time.Time {
 	}
 	until := b.until()
 	for _, pod := range active {
-		created := pod.CreationTimestamp.Time
-		onProbation := !created.Before(b.since.Truncate(time.Second)) && !podutils.IsPodReady(pod)
-		if onProbation && created.Add(b.delay).After(until) {
+		created := pod.CreationTimestamp
+		if !podutils.IsPodReady(pod) && created.Add(b.delay).After(until) {
 			until = created.Add(b.delay)
 		}
 	}

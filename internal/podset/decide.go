@@ -58,6 +58,14 @@ type Step struct {
 	Pod *corev1.Pod
 }
 
+// PodName is the name of the pod that the step is about.
+func (s Step) PodName() string {
+	if s.Pod != nil {
+		return s.Pod.Name
+	}
+	return s.Name
+}
+
 // Hold keeps an action that was refused from being tried again before a time.
 type Hold struct {
 	Until   time.Time
@@ -137,7 +145,8 @@ func NextLook(o Observation) time.Time {
 	}
 	for _, pod := range o.active() {
 		if since := readySince(pod); !since.IsZero() {
-			consider(since.Add(time.Duration(o.PodSet.Spec.MinReadySeconds) * time.Second))
+			// A pod is available after that time, not at it.
+			consider(since.Add(time.Duration(o.PodSet.Spec.MinReadySeconds)*time.Second + 1))
 		}
 	}
 	return next
@@ -147,11 +156,11 @@ func (o Observation) desired() int { return int(ptr.Deref(o.PodSet.Spec.Replicas
 
 func (o Observation) active() []*corev1.Pod { return filter(o.Owned, isActive) }
 
-// missing is how many pods to add, negative if there are too many.
+// missing is how many pods to add, none if it is not positive.
 func (o Observation) missing() int {
 	missing := o.desired() - len(o.active())
 	if o.PodSet.Spec.PodReplacementPolicy == v1alpha1.TerminationComplete && missing > 0 {
-		missing = max(0, missing-len(filter(o.Owned, IsTerminating)))
+		missing -= len(filter(o.Owned, isTerminating))
 	}
 	return missing
 }
@@ -161,9 +170,6 @@ func (o Observation) isHeld(action Action) bool { return o.Now.Before(o.Holds[ac
 // takenNames are the names no new pod can have, those of terminating and finished pods included.
 func (o Observation) takenNames() sets.Set[string] {
 	taken := o.TakenNames.Clone()
-	if taken == nil {
-		taken = sets.New[string]()
-	}
 	for _, pod := range o.Owned {
 		taken.Insert(pod.Name)
 	}

@@ -84,10 +84,11 @@ func progress(pod *corev1.Pod) int {
 }
 
 // deletionCost is the pod's cost by the annotation controller.kubernetes.io/pod-deletion-cost. As for ReplicaSet a pod
-// without a valid one costs 0.
+// without a valid one costs 0, and a plus sign or a leading zero is not valid.
 func deletionCost(pod *corev1.Pod) int64 {
-	cost, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32)
-	if err != nil {
+	text := pod.Annotations[corev1.PodDeletionCost]
+	cost, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || text[0] == '+' || text[0] == '0' {
 		return 0
 	}
 	return cost

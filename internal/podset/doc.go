@@ -3,12 +3,14 @@
 //
 // A pod of a PodSet is in exactly one of these states:
 //
-//	state        | is                                              | counts towards replicas | may be deleted for a scale-down
-//	-------------|-------------------------------------------------|-------------------------|--------------------------------
-//	active       | neither terminating, Failed nor Succeeded       | yes                     | yes
-//	terminating  | has a deletion timestamp                        | only while replacements | no
-//	             |                                                 | wait for its end        |
-//	finished     | Failed or Succeeded, not terminating            | no                      | no; the history limit trims it
+//	state       | is                               | counts towards replicas                     | may be deleted
+//	------------|----------------------------------|---------------------------------------------|----------------------
+//	active      | neither deleted nor ended        | yes                                         | for a scale-down
+//	terminating | deleted, has not ended           | only while replacements wait for its end    | no
+//	finished    | ended, not deleted               | no                                          | by the history limit
+//	going       | deleted and ended                | no                                          | no
+//
+// Deleted means that the pod has a deletion timestamp, ended that its phase is Failed or Succeeded.
 //
 // Which pods are the PodSet's is told by the UID of their controller, never by name or label alone. An orphan, a pod
 // that carries the PodSet's label and has no controller, is adopted when a pod is missing.

@@ -28,7 +28,7 @@ func podName(podSetName string, uid types.UID, slot int) string {
 	offset, stride := sum%slots, (sum/slots)%slots
 	stride -= stride % 3
 	stride++
-	number := (offset + uint64(slot)%slots*stride) % slots
+	number := (offset + uint64(slot)%slots*stride) % slots //nolint:gosec // slots are counted from 0
 
 	digits := make([]byte, suffixLength)
 	for i := range digits {

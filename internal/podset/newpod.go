@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"example.com/podset-operator/api/v1alpha1"
 )
@@ -47,19 +46,19 @@ func Selector(podSetName string) string {
 }
 
 // nobody is the user of the default pod: the restricted Pod Security Standard wants one, and any but root will do.
-const nobody = 65534
+const nobody int64 = 65534
 
 // defaultTemplate is what a PodSet without a template runs.
 func defaultTemplate() *corev1.PodTemplateSpec {
 	return &corev1.PodTemplateSpec{
 		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken: ptr.To(false),
+			AutomountServiceAccountToken: new(false),
 			// sleep is process 1 of its container and so ignores SIGTERM; waiting longer for it would gain nothing.
-			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			TerminationGracePeriodSeconds: new(int64(1)),
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot:   ptr.To(true),
-				RunAsUser:      ptr.To[int64](nobody),
-				RunAsGroup:     ptr.To[int64](nobody),
+				RunAsNonRoot:   new(true),
+				RunAsUser:      new(nobody),
+				RunAsGroup:     new(nobody),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
@@ -67,8 +66,8 @@ func defaultTemplate() *corev1.PodTemplateSpec {
 				Image:   "busybox:1.37",
 				Command: []string{"sleep", "3600"},
 				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: ptr.To(false),
-					ReadOnlyRootFilesystem:   ptr.To(true),
+					AllowPrivilegeEscalation: new(false),
+					ReadOnlyRootFilesystem:   new(true),
 					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				},
 			}},

@@ -17,14 +17,18 @@ func IsOrphanOf(pod *corev1.Pod, podSet *v1alpha1.PodSet) bool {
 	return metav1.GetControllerOf(pod) == nil && pod.Labels[v1alpha1.PodSetLabel] == podSet.Name
 }
 
-// IsTerminating reports whether the deletion of the pod has begun.
-func IsTerminating(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+// IsDeleted reports whether the deletion of the pod has begun.
+func IsDeleted(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
-func isFinished(pod *corev1.Pod) bool {
-	return !IsTerminating(pod) && (pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded)
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-func isActive(pod *corev1.Pod) bool { return !IsTerminating(pod) && !isFinished(pod) }
+func isActive(pod *corev1.Pod) bool { return !IsDeleted(pod) && !hasEnded(pod) }
+
+func isTerminating(pod *corev1.Pod) bool { return IsDeleted(pod) && !hasEnded(pod) }
+
+func isFinished(pod *corev1.Pod) bool { return !IsDeleted(pod) && hasEnded(pod) }
 
 func isBeingDeleted(podSet *v1alpha1.PodSet) bool { return podSet.DeletionTimestamp != nil }
 

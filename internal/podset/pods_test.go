@@ -56,12 +56,12 @@ func TestStateOfPods(t *testing.T) {
 		"Failed":                    {pod("a", failed), state{finished: true}},
 		"Succeeded":                 {pod("a", succeeded), state{finished: true}},
 		"Running and terminating":   {pod("a", running, terminating), state{terminating: true}},
-		"Failed and terminating":    {pod("a", failed, terminating), state{terminating: true}},
-		"Succeeded and terminating": {pod("a", succeeded, terminating), state{terminating: true}},
+		"Failed and terminating":    {pod("a", failed, terminating), state{}},
+		"Succeeded and terminating": {pod("a", succeeded, terminating), state{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := state{isActive(test.pod), IsTerminating(test.pod), isFinished(test.pod)}
+			got := state{isActive(test.pod), isTerminating(test.pod), isFinished(test.pod)}
 			if got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}

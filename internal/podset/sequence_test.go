@@ -66,7 +66,7 @@ func (w *world) historyLimit() int { return int(*w.podSet.Spec.FailedPodsHistory
 
 // disturb does what users, nodes and time do.
 func (w *world) disturb() {
-	active, ending := w.with(isActive), w.with(IsTerminating)
+	active, ending := w.with(isActive), w.with(isTerminating)
 	change := func(option podOption) {
 		if len(active) > 0 {
 			option(active[w.random.IntN(len(active))])
@@ -104,14 +104,14 @@ func (w *world) disturb() {
 func (w *world) rest() bool {
 	unready := w.with(func(pod *corev1.Pod) bool { return isActive(pod) && readySince(pod).IsZero() })
 	next := NextLook(w.observe())
-	if len(unready) == 0 && len(w.with(IsTerminating)) == 0 && next.IsZero() {
+	if len(unready) == 0 && len(w.with(isTerminating)) == 0 && next.IsZero() {
 		return false
 	}
 	for _, pod := range unready {
 		running(pod)
 		readiness(corev1.ConditionTrue, w.now)(pod)
 	}
-	w.owned = w.with(func(pod *corev1.Pod) bool { return !IsTerminating(pod) })
+	w.owned = w.with(func(pod *corev1.Pod) bool { return !isTerminating(pod) })
 	if next.After(w.now) {
 		w.now = next
 	}
@@ -150,7 +150,7 @@ func neverTooMany(w *world) {
 
 		counted := len(w.with(isActive))
 		if w.podSet.Spec.PodReplacementPolicy == v1alpha1.TerminationComplete {
-			counted += len(w.with(IsTerminating))
+			counted += len(w.with(isTerminating))
 		}
 		if counted > most {
 			w.t.Fatalf("%d pods, at most %d were ever asked for", counted, most)

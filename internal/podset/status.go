@@ -19,7 +19,7 @@ func Status(o Observation) v1alpha1.PodSetStatus {
 		Replicas:            count(active),
 		ReadyReplicas:       count(filter(active, podutils.IsPodReady)),
 		AvailableReplicas:   count(filter(active, o.isAvailable)),
-		TerminatingReplicas: count(filter(o.Owned, IsTerminating)),
+		TerminatingReplicas: count(filter(o.Owned, isTerminating)),
 		PodNames:            names(active),
 		Selector:            Selector(o.PodSet.Name),
 	}

@@ -62,7 +62,7 @@ func TestStatus(t *testing.T) {
 				pod("d", ready, failed), pod("e", ready, succeeded),
 			}},
 			v1alpha1.PodSetStatus{
-				Replicas: 3, ReadyReplicas: 2, AvailableReplicas: 2, TerminatingReplicas: 2, PodNames: []string{"a", "b", "c"},
+				Replicas: 3, ReadyReplicas: 2, AvailableReplicas: 2, TerminatingReplicas: 1, PodNames: []string{"a", "b", "c"},
 				Conditions: reconcilingBecause("PodsNotAvailable", "2 of 3 pods are available"),
 			},
 		},

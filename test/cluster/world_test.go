@@ -14,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"example.com/podset-operator/api/v1alpha1"
@@ -36,7 +35,7 @@ func newPodSet(ctx context.Context, namespace, name string, replicas int32) *v1a
 	GinkgoHelper()
 	podSet := &v1alpha1.PodSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.PodSetSpec{Replicas: ptr.To(replicas)},
+		Spec:       v1alpha1.PodSetSpec{Replicas: new(replicas)},
 	}
 	Expect(c.Create(ctx, podSet)).To(Succeed())
 	return podSet

@@ -76,7 +76,7 @@ var _ = Describe("When things go wrong", func() {
 			if ready := condition(ctx, podSet, v1alpha1.ConditionReady); ready != nil && ready.Reason == v1alpha1.ReasonPodsFailing {
 				messages[ready.Message] = true
 			}
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the pace of the kubelet that is played here
 		}
 		Expect(audit.podCreates(namespace, start)).To(And(BeNumerically(">=", 4), BeNumerically("<", 30)))
 		Expect(len(messages)).To(BeNumerically(">=", 3), "the condition should show growing delays: %v", messages)

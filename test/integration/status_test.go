@@ -87,7 +87,7 @@ var _ = Describe("The status", func() {
 		names := settle(ctx, podSet, 2)
 		Eventually(func() *metav1.Condition { return condition(ctx, podSet, v1alpha1.ConditionReady) }).ShouldNot(BeNil(), "a condition should be there")
 		before := condition(ctx, podSet, v1alpha1.ConditionReady).LastTransitionTime
-		time.Sleep(1100 * time.Millisecond) // times have a resolution of a second
+		time.Sleep(1100 * time.Millisecond) //nolint:forbidigo // times have a resolution of a second
 		run(ctx, namespace, names[0])
 		Eventually(func() int32 { return get(ctx, podSet).Status.ReadyReplicas }).Should(BeEquivalentTo(1), "the ready pod should be counted")
 		Expect(condition(ctx, podSet, v1alpha1.ConditionReady).LastTransitionTime).To(Equal(before))

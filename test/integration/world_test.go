@@ -11,9 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"example.com/podset-operator/api/v1alpha1"
@@ -34,7 +32,7 @@ func newPodSet(ctx context.Context, namespace, name string, replicas int32, chan
 	GinkgoHelper()
 	podSet := &v1alpha1.PodSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.PodSetSpec{Replicas: ptr.To(replicas)},
+		Spec:       v1alpha1.PodSetSpec{Replicas: new(replicas)},
 	}
 	for _, change := range changes {
 		change(&podSet.Spec)
@@ -189,13 +187,6 @@ func eventsOf(ctx context.Context, podSet *v1alpha1.PodSet) []eventsv1.Event {
 	list := &eventsv1.EventList{}
 	Expect(c.List(ctx, list, client.InNamespace(podSet.Namespace))).To(Succeed())
 	return slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.UID != podSet.UID })
-}
-
-func gone(ctx context.Context, object client.Object) bool {
-	GinkgoHelper()
-	err := c.Get(ctx, client.ObjectKeyFromObject(object), object)
-	Expect(client.IgnoreNotFound(err)).To(Succeed())
-	return apierrors.IsNotFound(err)
 }
 
 func namesOf(pods map[string]*corev1.Pod) []string { return slices.Sorted(maps.Keys(pods)) }

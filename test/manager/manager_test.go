@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"example.com/podset-operator/api/v1alpha1"
@@ -29,7 +28,7 @@ import (
 
 var _ = Describe("The command line", func() {
 	It("explains every flag with its default", func() {
-		output, code := run(nil, "--help")
+		output, code := run("--help")
 		Expect(code).To(BeZero())
 		for _, line := range strings.Split(strings.TrimSpace(output), "\n")[1:] {
 			Expect(line).To(MatchRegexp(`^\s+--[a-z0-9-]+.*\(default .+\)$`))
@@ -38,7 +37,7 @@ var _ = Describe("The command line", func() {
 
 	DescribeTable("ends with one clear line when it is wrong",
 		func(says string, args ...string) {
-			output, code := run(nil, args...)
+			output, code := run(args...)
 			Expect(code).To(Equal(1))
 			Expect(strings.Split(strings.TrimSpace(output), "\n")).To(ConsistOf(And(HavePrefix("manager: "), ContainSubstring(says))))
 		},
@@ -57,7 +56,7 @@ var _ = Describe("The command line", func() {
 	It("ends with one clear line when the kubeconfig is broken", func() {
 		broken := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 		Expect(os.WriteFile(broken, []byte("}{"), 0o600)).To(Succeed())
-		output, code := run(nil, "--kubeconfig="+broken)
+		output, code := run("--kubeconfig=" + broken)
 		Expect(code).To(Equal(1))
 		Expect(strings.Split(strings.TrimSpace(output), "\n")).To(HaveLen(1))
 	})
@@ -108,7 +107,7 @@ var _ = Describe("A manager", Ordered, func() {
 		expectPods(ctx, newPodSet(ctx, newNamespace(ctx), 1), 1)
 		m.Stop()
 		Expect(m.ExitCode()).To(BeZero())
-		for _, line := range strings.Split(strings.TrimSpace(string(m.log.Contents())), "\n") {
+		for line := range strings.SplitSeq(strings.TrimSpace(string(m.log.Contents())), "\n") {
 			Expect(json.Unmarshal([]byte(line), &map[string]any{})).To(Succeed(), "%q should be JSON", line)
 		}
 		Expect(string(m.log.Contents())).To(And(ContainSubstring(`"msg":"created pod"`), Not(ContainSubstring(`"level":"error"`))))
@@ -215,7 +214,7 @@ func newPodSet(ctx SpecContext, namespace string, replicas int32) *v1alpha1.PodS
 	GinkgoHelper()
 	podSet := &v1alpha1.PodSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
-		Spec:       v1alpha1.PodSetSpec{Replicas: ptr.To(replicas)},
+		Spec:       v1alpha1.PodSetSpec{Replicas: new(replicas)},
 	}
 	Expect(c.Create(ctx, podSet)).To(Succeed())
 	return podSet
@@ -268,7 +267,7 @@ func tokenOf(ctx SpecContext, name string) string {
 	return config.BearerToken
 }
 
-var insecure = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the endpoint's certificate is self-signed
+var insecure = &tls.Config{InsecureSkipVerify: true}
 
 // statusOf returns a function that gets the URL and returns the status code, 0 if there is no answer.
 func statusOf(url string, token ...string) func() int {

@@ -92,10 +92,10 @@ func start(flags ...string) running {
 }
 
 // run runs the binary to its end and returns what it printed and its exit code.
-func run(environment []string, args ...string) (output string, code int) {
+func run(args ...string) (output string, code int) {
 	GinkgoHelper()
 	cmd := exec.Command(binary, args...)
-	cmd.Env = append(environment, "HOME="+GinkgoT().TempDir())
+	cmd.Env = []string{"HOME=" + GinkgoT().TempDir()} // no kubeconfig of the user's
 	watchdog := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Signal(syscall.SIGKILL) })
 	defer watchdog.Stop()
 	out, _ := cmd.CombinedOutput()

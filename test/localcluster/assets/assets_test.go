@@ -185,7 +185,7 @@ func TestTwoFillsAtOnceBuildOnce(t *testing.T) {
 	var builds atomic.Int32
 	c := fake(t, func(ctx context.Context, work, name, file string) error {
 		builds.Add(1)
-		time.Sleep(50 * time.Millisecond) // long enough for the other to come by
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // long enough for the other to come by
 		return writeBinary(ctx, work, name, file)
 	})
 	var both sync.WaitGroup
