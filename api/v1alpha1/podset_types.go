@@ -33,36 +33,38 @@ const (
 // PodSetSpec is what the user wants.
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || has(self.template.spec) && self.template.spec.containers.size() > 0",message="spec.template.spec.containers must name at least one container; leave spec.template out to run the default one"
 type PodSetSpec struct {
-	// replicas is the number of pods to keep running. At most 10000, so that status.podNames stays well below the
-	// size limit of an object.
+	// replicas is the number of pods to keep running. At most 10000, so that
+	// status.podNames stays well below the size limit of an object.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// template describes the pods. Left out, each pod runs one busybox container that sleeps, fit for the restricted
-	// Pod Security Standard. The pods always get the label app.example.com/podset with the PodSet's name, and the label
-	// app with the PodSet's name unless the template sets that one. A change of the template applies to pods created
-	// from then on.
+	// template describes the pods. Left out, each pod runs one busybox
+	// container that sleeps, fit for the restricted Pod Security Standard. The
+	// pods always get the label app.example.com/podset with the PodSet's name,
+	// and the label app with the PodSet's name unless the template sets that
+	// one. A change of the template applies to pods created from then on.
 	// +optional
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
-	// minReadySeconds is for how many seconds a new pod must have been ready, without any of its containers crashing,
-	// to count as available.
+	// minReadySeconds is for how many seconds a new pod must have been ready,
+	// without any of its containers crashing, to count as available.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// podReplacementPolicy says when a terminating pod is replaced: TerminationStarted (at once) or
-	// TerminationComplete (only when it is gone).
+	// podReplacementPolicy says when a terminating pod is replaced:
+	// TerminationStarted (at once) or TerminationComplete (only when it is
+	// gone).
 	// +optional
 	// +kubebuilder:default=TerminationStarted
 	PodReplacementPolicy PodReplacementPolicy `json:"podReplacementPolicy,omitempty"`
 
-	// failedPodsHistoryLimit is how many Failed or Succeeded pods, the newest ones, are kept for diagnosis. They do not
-	// count towards replicas.
+	// failedPodsHistoryLimit is how many Failed or Succeeded pods, the newest
+	// ones, are kept for diagnosis. They do not count towards replicas.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -106,12 +108,14 @@ const (
 
 // PodSetStatus is what was observed: the counts, the names and the conditions are those of one moment.
 type PodSetStatus struct {
-	// observedGeneration is the metadata.generation that this status is about. -1 before the first observation.
+	// observedGeneration is the metadata.generation that this status is about.
+	// -1 before the first observation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration"`
 
-	// replicas is the number of active pods: owned by this PodSet, not terminating, neither Failed nor Succeeded.
+	// replicas is the number of active pods: owned by this PodSet, not
+	// terminating, neither Failed nor Succeeded.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
@@ -119,11 +123,13 @@ type PodSetStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// availableReplicas is the number of active pods that have been ready for at least minReadySeconds.
+	// availableReplicas is the number of active pods that have been ready for
+	// at least minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 
-	// terminatingReplicas is the number of pods of this PodSet that are being deleted.
+	// terminatingReplicas is the number of pods of this PodSet that are being
+	// deleted.
 	// +optional
 	TerminatingReplicas int32 `json:"terminatingReplicas"`
 
@@ -132,7 +138,8 @@ type PodSetStatus struct {
 	// +listType=atomic
 	PodNames []string `json:"podNames,omitempty"`
 
-	// selector matches the pods of this PodSet, in the text form that the scale subresource wants.
+	// selector matches the pods of this PodSet, in the text form that the
+	// scale subresource wants.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 

@@ -160,7 +160,7 @@ func orphanOf(object any) ([]string, error) {
 func podSetOf(_ context.Context, pod *corev1.Pod) []ctrl.Request {
 	name := pod.Labels[v1alpha1.PodSetLabel]
 	if controller := metav1.GetControllerOfNoCopy(pod); controller != nil {
-		if schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind) != v1alpha1.PodSetKind {
+		if schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind() != v1alpha1.PodSetKind.GroupKind() {
 			return nil
 		}
 		name = controller.Name

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
@@ -91,11 +90,9 @@ func signReconcile(next http.RoundTripper) http.RoundTripper {
 			request = request.Clone(request.Context())
 			request.Header.Set("User-Agent", reconcileAgent+string(id))
 		}
-		return next.RoundTrip(request)
+		return wire.send(request, next)
 	})
 }
-
-var _ transport.WrapperFunc = signReconcile
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
