@@ -1,9 +1,16 @@
-# The image that is built and deployed.
-IMG ?= podset-operator:v0.1.0
+# The image that is built and deployed, and what it says it was built from.
+VERSION ?= v0.1.0
+COMMIT ?= $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null),unknown)
+IMG ?= podset-operator:$(VERSION)
 
-# What builds images, and for which platforms docker-buildx builds them.
+# What builds images (docker, podman or buildah), and for which platforms docker-buildx builds them.
 CONTAINER_TOOL ?= docker
 PLATFORMS ?= linux/amd64,linux/arm64,linux/s390x,linux/ppc64le
+
+# Other images than the Dockerfile's to compile in and to start from, and more arguments for building an image.
+BUILDER ?=
+BASE ?=
+BUILD_ARGS ?=
 
 KUBECTL ?= kubectl
 
@@ -100,11 +107,15 @@ assets: ## Get the binaries of a control plane, unless they are there, and print
 
 .PHONY: build
 build: ## Build bin/manager.
-	CGO_ENABLED=0 go build -trimpath -o bin/manager ./cmd
+	CGO_ENABLED=0 go build -trimpath -ldflags "-X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT)" -o bin/manager ./cmd
+
+STAMP := example.com/podset-operator/internal/version
+IMAGE_ARGS = --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) \
+	$(if $(BUILDER),--build-arg BUILDER=$(BUILDER)) $(if $(BASE),--build-arg BASE=$(BASE)) $(BUILD_ARGS)
 
 .PHONY: docker-build
-docker-build: ## Build the image IMG.
-	$(CONTAINER_TOOL) build -t $(IMG) .
+docker-build: ## Build the image IMG with CONTAINER_TOOL, from the images BUILDER and BASE if given.
+	$(CONTAINER_TOOL) build $(IMAGE_ARGS) -t $(IMG) .
 
 .PHONY: docker-push
 docker-push: ## Push the image IMG.
@@ -113,7 +124,7 @@ docker-push: ## Push the image IMG.
 .PHONY: docker-buildx
 docker-buildx: ## Build the image IMG for PLATFORMS and push it.
 	-$(CONTAINER_TOOL) buildx create --name podset-operator-builder
-	$(CONTAINER_TOOL) buildx build --builder podset-operator-builder --platform $(PLATFORMS) --push -t $(IMG) .
+	$(CONTAINER_TOOL) buildx build --builder podset-operator-builder --platform $(PLATFORMS) $(IMAGE_ARGS) --push -t $(IMG) .
 	-$(CONTAINER_TOOL) buildx rm podset-operator-builder
 
 .PHONY: build-installer

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 # dist/install.yaml is for the default image, whatever this run of make is for.
-unset IMG MAKEFLAGS
+unset IMG VERSION MAKEFLAGS
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

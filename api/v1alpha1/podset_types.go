@@ -25,7 +25,7 @@ type PodReplacementPolicy string
 const (
 	// TerminationStarted replaces a pod as soon as its deletion has begun.
 	TerminationStarted PodReplacementPolicy = "TerminationStarted"
-	// TerminationComplete replaces a pod only when it is gone, so that the number of pods, terminating ones included,
+	// TerminationComplete replaces a pod only when it has ended, so that the number of pods, terminating ones included,
 	// does not exceed the desired one.
 	TerminationComplete PodReplacementPolicy = "TerminationComplete"
 )
@@ -57,8 +57,8 @@ type PodSetSpec struct {
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
 	// podReplacementPolicy says when a terminating pod is replaced:
-	// TerminationStarted (at once) or TerminationComplete (only when it is
-	// gone).
+	// TerminationStarted (at once) or TerminationComplete (only when it has
+	// ended).
 	// +optional
 	// +kubebuilder:default=TerminationStarted
 	PodReplacementPolicy PodReplacementPolicy `json:"podReplacementPolicy,omitempty"`
@@ -129,7 +129,7 @@ type PodSetStatus struct {
 	AvailableReplicas int32 `json:"availableReplicas"`
 
 	// terminatingReplicas is the number of pods of this PodSet that are being
-	// deleted.
+	// deleted and have not ended yet.
 	// +optional
 	TerminatingReplicas int32 `json:"terminatingReplicas"`
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -57,20 +56,22 @@ func session(d *demo) []step {
 	}
 }
 
-// deleteOnePod deletes one of the PodSet's pods, which must then be gone for good.
+// deleteOnePod deletes one of the PodSet's pods. Another must replace it; its UID tells it from the one that was deleted,
+// whose name it may have got.
 func (d *demo) deleteOnePod(ctx context.Context) error {
 	fmt.Println("\n# Delete one of the pods.")
-	pods, err := d.show(ctx, "", strings.Fields("get pods -o name -l "+label), answers("pod/"+name))
+	identities := strings.Fields("get pods --no-headers -o custom-columns=NAME:.metadata.name,UID:.metadata.uid -l " + label)
+	pods, err := d.show(ctx, "", identities, answers(name+"-pod"))
 	if err != nil {
 		return err
 	}
-	victim := strings.Fields(pods)[0]
-	if _, err := d.show(ctx, "", []string{"delete", victim}, answers("deleted")); err != nil {
+	victim, uid := strings.Fields(pods)[0], strings.Fields(pods)[1]
+	if _, err := d.show(ctx, "", []string{"delete", "pod", victim}, answers("deleted")); err != nil {
 		return err
 	}
-	_, err = d.show(ctx, "", strings.Fields("get pods -o name -l "+label), shows(func(output string) string {
-		if names := strings.Fields(output); len(names) != 3 || slices.Contains(names, victim) {
-			return "three pods without " + victim + " should be there"
+	_, err = d.show(ctx, "", identities, shows(func(output string) string {
+		if strings.Count(output, name+"-pod") != 3 || strings.Contains(output, uid) {
+			return "three pods without the deleted one should be there"
 		}
 		return ""
 	}))

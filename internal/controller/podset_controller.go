@@ -137,8 +137,8 @@ type Options struct {
 	ReconcileTimeout time.Duration
 	// WatchNamespaces are the namespaces whose PodSets are reconciled; none means all.
 	WatchNamespaces []string
-	// SkipNameValidation allows several controllers of the same name in one process, as tests have.
-	SkipNameValidation bool
+	// Wrap, if not nil, returns what to call in place of the reconciler.
+	Wrap func(reconcile.Reconciler) reconcile.Reconciler
 }
 
 // SetUp adds the PodSet controller and its cache of pods to the manager. The API server must serve PodSets already. The
@@ -165,7 +165,6 @@ func SetUp(ctx context.Context, mgr ctrl.Manager, options Options) (synced func(
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: options.MaxConcurrentReconciles,
 			ReconciliationTimeout:   options.ReconcileTimeout,
-			SkipNameValidation:      &options.SkipNameValidation,
 			// A standby manager fills its caches and its queue, so that it can act as soon as it leads.
 			EnableWarmup: new(true),
 			RateLimiter:  workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, maxRetry),
@@ -173,7 +172,11 @@ func SetUp(ctx context.Context, mgr ctrl.Manager, options Options) (synced func(
 	for _, podCache := range pods.caches {
 		podSetController.WatchesRawSource(source.Kind(podCache, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(podSetOf)))
 	}
-	if err := podSetController.Complete(reconciler); err != nil {
+	var wrapped reconcile.Reconciler = reconciler
+	if options.Wrap != nil {
+		wrapped = options.Wrap(reconciler)
+	}
+	if err := podSetController.Complete(wrapped); err != nil {
 		return nil, fmt.Errorf("building the PodSet controller: %w", err)
 	}
 	return func() bool { return podSets.HasSynced() && pods.haveSynced() }, nil

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -30,7 +30,7 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=system,resources=leases,verbs=get;create;update
-// +kubebuilder:rbac:groups="",namespace=system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=system,resources=events,verbs=create
 
 // leaseName is the name of the lease of leader election.
 const leaseName = "podset-operator.app.example.com"
@@ -69,11 +69,11 @@ func New(config *rest.Config, options Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
-	starter := &starter{manager: mgr, options: options}
+	starter := &starter{manager: mgr, options: options, watchdog: newWatchdog(options.ReconcileTimeout, clock.RealClock{})}
 	if err := mgr.Add(starter); err != nil {
 		return nil, fmt.Errorf("adding the controller: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+	if err := mgr.AddHealthzCheck("reconciles", starter.watchdog.alive); err != nil {
 		return nil, fmt.Errorf("adding the liveness check: %w", err)
 	}
 	if err := mgr.AddReadyzCheck("caches", starter.ready); err != nil {
@@ -112,9 +112,10 @@ func metricsOptions(options Options) metricsserver.Options {
 // starter adds the controller to a running manager once the API server serves PodSets, so that the manager can be
 // started, and probed, before the CRD is installed.
 type starter struct {
-	manager ctrl.Manager
-	options Options
-	synced  atomic.Pointer[func() bool]
+	manager  ctrl.Manager
+	options  Options
+	watchdog *watchdog
+	synced   atomic.Pointer[func() bool]
 }
 
 // NeedLeaderElection makes a standby manager set up its caches too.
@@ -129,6 +130,7 @@ func (s *starter) Start(ctx context.Context) error {
 		MaxConcurrentReconciles: s.options.MaxConcurrentReconciles,
 		ReconcileTimeout:        s.options.ReconcileTimeout,
 		WatchNamespaces:         s.options.WatchNamespaces,
+		Wrap:                    s.watchdog.watch,
 	})
 	if err != nil {
 		return err

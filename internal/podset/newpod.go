@@ -53,7 +53,9 @@ func defaultTemplate() *corev1.PodTemplateSpec {
 	return &corev1.PodTemplateSpec{
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: new(false),
-			// sleep is process 1 of its container and so ignores SIGTERM; waiting longer for it would gain nothing.
+			// As process 1 of its container sleep would ignore SIGTERM, and the kubelet gives every container two seconds
+			// at least. In a pod whose containers share their processes it is not process 1, and ends at once.
+			ShareProcessNamespace:         new(true),
 			TerminationGracePeriodSeconds: new(int64(1)),
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot:   new(true),

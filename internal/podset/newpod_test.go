@@ -78,6 +78,7 @@ func TestDefaultPod(t *testing.T) {
 	pod := NewPod(podSet(1), "web-podb2c4d")
 
 	mustEqual(t, pod.Labels, map[string]string{"app": "web", "app.example.com/podset": "web"})
+	mustEqual(t, pod.Spec.ShareProcessNamespace, new(true))
 	mustEqual(t, pod.Spec.TerminationGracePeriodSeconds, new(int64(1)))
 	mustEqual(t, pod.Spec.AutomountServiceAccountToken, new(false))
 	mustEqual(t, len(pod.Spec.Containers), 1)
