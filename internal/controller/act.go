@@ -57,10 +57,11 @@ func (r *Reconciler) resolveName(ctx context.Context, o podset.Observation, step
 	case err != nil:
 		return r.failed(ctx, o, step, err, memory)
 	case podset.IsOwnedBy(pod, o.PodSet) && labelled:
-		memory.podWritten = pod.ResourceVersion
+		memory.podWritten, memory.askedName = pod.ResourceVersion, ""
 		return conflictRetry, nil
 	}
 	memory.takenNames.Insert(step.Name)
+	memory.askedName = ""
 	r.tell(o.PodSet, nil, corev1.EventTypeWarning, eventPodNameTaken, podset.Create,
 		fmt.Sprintf("pod %s exists and is not counted; using the next name", step.Name))
 	log.FromContext(ctx).Info("name of new pod is taken", "pod", step.Name)
@@ -118,6 +119,7 @@ func (r *Reconciler) isCurrent(ctx context.Context, observed *v1alpha1.PodSet) (
 // succeeded tells that the step was taken.
 func (r *Reconciler) succeeded(ctx context.Context, o podset.Observation, step podset.Step, pod *corev1.Pod, memory *memory) {
 	delete(memory.holds, step.Action)
+	memory.certain, memory.askedName = true, ""
 	r.tellDone(o.PodSet, step, pod, memory)
 	log.FromContext(ctx).Info(done[step.Action].message, "pod", pod.Name, "why", step.Why)
 }
@@ -137,6 +139,10 @@ func (r *Reconciler) failed(ctx context.Context, o podset.Observation, step pods
 	default:
 		after, err := retry(err)
 		if err != nil {
+			memory.certain = false
+			if step.Action == podset.Create {
+				memory.askedName = step.Name
+			}
 			return 0, fmt.Errorf("%s of pod %s: %w", step.Action, step.PodName(), err)
 		}
 		return after, nil

@@ -1,6 +1,10 @@
 package controller
 
-import "testing"
+import (
+	"testing"
+
+	"example.com/podset-operator/internal/podset"
+)
 
 func TestReached(t *testing.T) {
 	tests := map[string]struct {
@@ -66,6 +70,28 @@ func TestIsIn(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			mustEqual(t, test.remembered.isIn(podSet(1), test.seen), test.want)
+		})
+	}
+}
+
+func TestMayRely(t *testing.T) {
+	tests := map[string]struct {
+		action  podset.Action
+		certain bool
+		want    bool
+	}{
+		"nothing to do, whatever happened before": {podset.Nothing, false, true},
+		"a create, all outcomes known":            {podset.Create, true, true},
+		"a create after a start or a lost reply":  {podset.Create, false, false},
+		"a delete, all outcomes known":            {podset.Delete, true, true},
+		"a delete after a start or a lost reply":  {podset.Delete, false, false},
+		"an adoption, even if all outcomes known": {podset.Adopt, true, false},
+		"an adoption after a start or lost reply": {podset.Adopt, false, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := &memory{certain: test.certain}
+			mustEqual(t, m.mayRely(podset.Step{Action: test.action}), test.want)
 		})
 	}
 }

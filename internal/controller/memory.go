@@ -22,6 +22,12 @@ type memory struct {
 	// podDeleted is the last pod deleted; the response to a delete does not tell a resource version.
 	podDeleted types.UID
 
+	// certain tells that the outcome of every write of a pod is known: that of this manager's last one, and since it has
+	// made one with a clear answer, that of whoever was there before it.
+	certain bool
+	// askedName is the name of the pod whose creation had an unknown outcome.
+	askedName string
+
 	takenNames sets.Set[string]
 	backoff    podset.Backoff
 	holds      map[podset.Action]podset.Hold

@@ -69,14 +69,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	memory := r.memories.of(podSet)
 
-	observation, fresh, err := r.observe(podSet, memory)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if !fresh {
+	observation, step, err := r.decide(ctx, podSet, memory)
+	if errors.Is(err, errStale) {
 		return ctrl.Result{RequeueAfter: staleCheck}, nil
 	}
-	step := podset.Decide(observation)
+	if err != nil {
+		after, err := retry(err)
+		return ctrl.Result{RequeueAfter: after}, err
+	}
 	actAgain, actErr := r.act(ctx, observation, step, memory)
 	reportAgain, reportErr := r.report(ctx, observation, memory)
 	if err := errors.Join(actErr, reportErr); err != nil {
@@ -85,16 +85,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: soonest(actAgain, reportAgain, untilNextLook(observation))}, nil
 }
 
-// observe looks at the PodSet's pods. It reports false if the view does not hold every write this manager has made for
-// the PodSet yet; then nothing may be decided.
-func (r *Reconciler) observe(podSet *v1alpha1.PodSet, memory *memory) (podset.Observation, bool, error) {
-	seen, err := r.Pods.Of(podSet)
+// decide looks at the PodSet's pods and decides on the step to take, on the cached view if that can be relied on, else on
+// a live one. It returns errStale if the view does not hold every write this manager has made for the PodSet yet.
+func (r *Reconciler) decide(ctx context.Context, podSet *v1alpha1.PodSet, memory *memory) (podset.Observation, podset.Step, error) {
+	view, err := r.Pods.Of(podSet)
 	if err != nil {
-		return podset.Observation{}, false, fmt.Errorf("reading the pods of the PodSet: %w", err)
+		return podset.Observation{}, podset.Step{}, fmt.Errorf("reading the pods of the PodSet: %w", err)
 	}
-	if !memory.isIn(podSet, seen) {
-		return podset.Observation{}, false, nil
+	if !memory.isIn(podSet, view) {
+		return podset.Observation{}, podset.Step{}, errStale
 	}
+	observation := r.observe(podSet, view, memory)
+	step := podset.Decide(observation)
+	if memory.mayRely(step) {
+		return observation, step, nil
+	}
+	live, err := r.livePods(ctx, podSet, view)
+	if err != nil {
+		return podset.Observation{}, podset.Step{}, fmt.Errorf("reading the pods of the PodSet live: %w", err)
+	}
+	observation = r.observe(podSet, live, memory)
+	return observation, podset.Decide(observation), nil
+}
+
+// observe adds to the pods seen what is remembered of the PodSet, and the time.
+func (r *Reconciler) observe(podSet *v1alpha1.PodSet, seen SeenPods, memory *memory) podset.Observation {
 	now := r.Clock.Now()
 	memory.backoff = memory.backoff.Observe(seen.Owned, podSet.Spec.Template, now)
 	memory.releaseHolds(podSet.Generation)
@@ -103,10 +118,11 @@ func (r *Reconciler) observe(podSet *v1alpha1.PodSet, memory *memory) (podset.Ob
 		Owned:      seen.Owned,
 		Orphans:    seen.Orphans,
 		TakenNames: memory.takenNames,
+		AskedName:  memory.askedName,
 		Backoff:    memory.backoff,
 		Holds:      memory.holds,
 		Now:        now,
-	}, true, nil
+	}
 }
 
 // untilNextLook is how long nothing will be due as far as the observation can tell, zero if for ever.

@@ -27,8 +27,8 @@ type watchdog struct {
 	started map[ctrl.Request]time.Time
 }
 
-func newWatchdog(timeout time.Duration, clock clock.PassiveClock) *watchdog {
-	return &watchdog{limit: timeout + overdue, clock: clock, started: map[ctrl.Request]time.Time{}}
+func newWatchdog(timeout time.Duration, clockwork clock.PassiveClock) *watchdog {
+	return &watchdog{limit: timeout + overdue, clock: clockwork, started: map[ctrl.Request]time.Time{}}
 }
 
 // watch makes the watchdog watch over a reconciler, and returns what to call in its place.

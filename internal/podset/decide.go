@@ -19,6 +19,8 @@ type Observation struct {
 	Orphans []*corev1.Pod
 	// TakenNames are names known to belong to pods that are neither owned nor orphans.
 	TakenNames sets.Set[string]
+	// AskedName is the name of a pod whose creation was tried with unknown outcome, empty if there is none.
+	AskedName string
 	// Backoff is the delay after pods that failed.
 	Backoff Backoff
 	// Holds tell which actions were refused and are not tried again yet.
@@ -113,7 +115,17 @@ func (o Observation) addPod(active []*corev1.Pod) Step {
 	if !o.Backoff.holdsUntil(active, o.Now).IsZero() {
 		return Step{}
 	}
-	return Step{Action: Create, Why: PodMissing, Name: freeName(o.PodSet.Name, o.PodSet.UID, o.takenNames().Has)}
+	return Step{Action: Create, Why: PodMissing, Name: o.nextName()}
+}
+
+// nextName is the name of the next pod. A name that was asked for with unknown outcome is asked for again: then it does
+// not matter whether the first request is carried out after all.
+func (o Observation) nextName() string {
+	taken := o.takenNames()
+	if o.AskedName != "" && !taken.Has(o.AskedName) {
+		return o.AskedName
+	}
+	return freeName(o.PodSet.Name, o.PodSet.UID, taken.Has)
 }
 
 func (o Observation) trimHistory() Step {

@@ -152,7 +152,8 @@ var _ = Describe("Membership", func() {
 	It("creates pods under the rights of config/rbac with owner references protected", func(ctx SpecContext) {
 		// The API server of this suite runs the admission plugin OwnerReferencesPermissionEnforcement.
 		podSet := newPodSet(ctx, namespace, "web", 1)
-		pod := podsIn(ctx, namespace)[settle(ctx, podSet, 1)[0]]
+		names := settle(ctx, podSet, 1)
+		pod := podsIn(ctx, namespace)[names[0]]
 		Expect(pod.OwnerReferences[0].BlockOwnerDeletion).To(HaveValue(BeTrue()))
 		Expect(managerLog.with("forbidden", strings.TrimSpace(namespace))).To(BeEmpty())
 	})

@@ -158,6 +158,10 @@ func bind(ctx context.Context, namespace, node string, names ...string) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
 		Expect(c.SubResource("binding").Create(ctx, pod, binding)).To(Succeed())
+		Eventually(func() string {
+			Expect(c.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+			return pod.Spec.NodeName
+		}).Should(Equal(node), "the API server should know that the pod is bound")
 	}
 }
 
