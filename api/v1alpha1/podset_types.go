@@ -41,7 +41,8 @@ type PodSetSpec struct {
 	// +kubebuilder:validation:Maximum=10000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// template describes the pods. Left out, each pod runs one busybox
+	// template describes the pods: its labels, annotations, finalizers and spec;
+	// the rest of its metadata is ignored. Left out, each pod runs one busybox
 	// container that sleeps, fit for the restricted Pod Security Standard. The
 	// pods always get the label app.example.com/podset with the PodSet's name,
 	// and the label app with the PodSet's name unless the template sets that

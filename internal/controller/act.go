@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,37 +18,37 @@ import (
 )
 
 // act takes the step: one write of a pod, or none. It returns after how long to come back even if nothing changes.
-func (r *Reconciler) act(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
+func (r *Reconciler) act(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
 	switch step.Action {
 	case podset.Create:
-		return r.create(ctx, o, step, memory)
+		return r.create(ctx, o, step, m)
 	case podset.Adopt:
-		return r.adopt(ctx, o, step, memory)
+		return r.adopt(ctx, o, step, m)
 	case podset.Delete:
-		return r.delete(ctx, o, step, memory)
+		return r.delete(ctx, o, step, m)
 	default:
 		return 0, nil
 	}
 }
 
-func (r *Reconciler) create(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
+func (r *Reconciler) create(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
 	pod := podset.NewPod(o.PodSet, step.Name)
 	err := r.Client.Create(ctx, pod)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return r.resolveName(ctx, o, step, memory)
+		return r.resolveName(ctx, o, step, m)
 	case err != nil:
-		return r.failed(ctx, o, step, err, memory)
+		return r.failed(ctx, o, step, err, m)
 	}
-	memory.podWritten = pod.ResourceVersion
-	r.succeeded(ctx, o, step, pod, memory)
+	m.mustSee(pod.ResourceVersion)
+	r.succeeded(ctx, o, step, pod, m)
 	return 0, nil
 }
 
 // resolveName finds out who has the name that a new pod should get. If it is a pod of this PodSet, an earlier create has
 // succeeded after all and the view has yet to show it. A name that anybody else has, or a pod that the view cannot
 // show since it lost our label, is not asked for again.
-func (r *Reconciler) resolveName(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
+func (r *Reconciler) resolveName(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
 	pod := &corev1.Pod{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.PodSet.Namespace, Name: step.Name}, pod)
 	_, labelled := pod.Labels[v1alpha1.PodSetLabel]
@@ -55,40 +56,45 @@ func (r *Reconciler) resolveName(ctx context.Context, o podset.Observation, step
 	case apierrors.IsNotFound(err):
 		return conflictRetry, nil
 	case err != nil:
-		return r.failed(ctx, o, step, err, memory)
+		return r.failed(ctx, o, step, err, m)
 	case podset.IsOwnedBy(pod, o.PodSet) && labelled:
-		memory.podWritten, memory.askedName = pod.ResourceVersion, ""
+		m.mustSee(pod.ResourceVersion)
+		m.askedName = ""
 		return conflictRetry, nil
 	}
-	memory.takenNames.Insert(step.Name)
-	memory.askedName = ""
+	m.takenNames.Insert(step.Name)
+	m.askedName = ""
 	r.tell(o.PodSet, nil, corev1.EventTypeWarning, eventPodNameTaken, podset.Create,
 		fmt.Sprintf("pod %s exists and is not counted; using the next name", step.Name))
 	log.FromContext(ctx).Info("name of new pod is taken", "pod", step.Name)
 	return conflictRetry, nil
 }
 
-func (r *Reconciler) adopt(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
+func (r *Reconciler) adopt(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
 	if current, err := r.isCurrent(ctx, o.PodSet); err != nil {
-		return r.failed(ctx, o, step, err, memory)
+		return r.failed(ctx, o, step, err, m)
 	} else if !current {
 		return conflictRetry, nil
 	}
 	adopted := step.Pod.DeepCopy()
+	// A reference of ours that is not the controller's, by somebody's edit, is replaced.
+	adopted.OwnerReferences = slices.DeleteFunc(adopted.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.UID == o.PodSet.UID
+	})
 	adopted.OwnerReferences = append(adopted.OwnerReferences, *metav1.NewControllerRef(o.PodSet, v1alpha1.PodSetKind))
 	// The lock keeps a pod that was deleted and made again, or adopted by somebody else, from being taken.
 	patch := client.MergeFromWithOptions(step.Pod, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, adopted, patch); err != nil {
-		return r.failed(ctx, o, step, err, memory)
+		return r.failed(ctx, o, step, err, m)
 	}
-	memory.podWritten = adopted.ResourceVersion
-	r.succeeded(ctx, o, step, adopted, memory)
+	m.mustSee(adopted.ResourceVersion)
+	r.succeeded(ctx, o, step, adopted, m)
 	return 0, nil
 }
 
-func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step podset.Step, memory *memory) (time.Duration, error) {
+func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
 	if current, err := r.isCurrent(ctx, o.PodSet); err != nil {
-		return r.failed(ctx, o, step, err, memory)
+		return r.failed(ctx, o, step, err, m)
 	} else if !current {
 		return conflictRetry, nil
 	}
@@ -97,12 +103,12 @@ func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step pods
 	precondition := client.Preconditions{UID: &step.Pod.UID, ResourceVersion: &step.Pod.ResourceVersion}
 	err := r.Client.Delete(ctx, step.Pod.DeepCopy(), precondition)
 	if err == nil || classify(err) == gone {
-		memory.podDeleted = step.Pod.UID
+		m.podDeleted = step.Pod.UID
 	}
 	if err != nil {
-		return r.failed(ctx, o, step, err, memory)
+		return r.failed(ctx, o, step, err, m)
 	}
-	r.succeeded(ctx, o, step, step.Pod, memory)
+	r.succeeded(ctx, o, step, step.Pod, m)
 	return 0, nil
 }
 
@@ -117,19 +123,19 @@ func (r *Reconciler) isCurrent(ctx context.Context, observed *v1alpha1.PodSet) (
 }
 
 // succeeded tells that the step was taken.
-func (r *Reconciler) succeeded(ctx context.Context, o podset.Observation, step podset.Step, pod *corev1.Pod, memory *memory) {
-	delete(memory.holds, step.Action)
-	memory.certain, memory.askedName = true, ""
-	r.tellDone(o.PodSet, step, pod, memory)
+func (r *Reconciler) succeeded(ctx context.Context, o podset.Observation, step podset.Step, pod *corev1.Pod, m *memory) {
+	delete(m.holds, step.Action)
+	m.certainUntil, m.askedName = o.Now.Add(certainFor), ""
+	r.tellDone(o.PodSet, step, pod, m)
 	log.FromContext(ctx).Info(done[step.Action].message, "pod", pod.Name, "why", step.Why)
 }
 
 // failed handles the error of a step. A refusal holds the action back for a while; it is told in an event when it is
 // news, and in the conditions as long as it lasts.
-func (r *Reconciler) failed(ctx context.Context, o podset.Observation, step podset.Step, err error, memory *memory) (time.Duration, error) {
+func (r *Reconciler) failed(ctx context.Context, o podset.Observation, step podset.Step, err error, m *memory) (time.Duration, error) {
 	switch verdict := classify(err); verdict {
 	case closing, refused, invalid:
-		r.hold(ctx, o, step, err, memory)
+		r.hold(ctx, o, step, err, m)
 		return 0, nil
 	case gone:
 		if step.Action == podset.Create {
@@ -139,9 +145,9 @@ func (r *Reconciler) failed(ctx context.Context, o podset.Observation, step pods
 	default:
 		after, err := retry(err)
 		if err != nil {
-			memory.certain = false
+			m.certainUntil = time.Time{}
 			if step.Action == podset.Create {
-				memory.askedName = step.Name
+				m.askedName = step.Name
 			}
 			return 0, fmt.Errorf("%s of pod %s: %w", step.Action, step.PodName(), err)
 		}
@@ -149,11 +155,14 @@ func (r *Reconciler) failed(ctx context.Context, o podset.Observation, step pods
 	}
 }
 
-func (r *Reconciler) hold(ctx context.Context, o podset.Observation, step podset.Step, refusal error, memory *memory) {
+func (r *Reconciler) hold(ctx context.Context, o podset.Observation, step podset.Step, refusal error, m *memory) {
 	problem := problemOf(step.Action, refusal)
-	before := memory.holds[step.Action]
+	before := m.holds[step.Action]
+	if step.Action == podset.Delete {
+		m.refusedPods.Insert(step.Pod.UID)
+	}
 	delay := min(max(2*before.Delay, firstHold), maxHold)
-	memory.hold(step.Action, o.PodSet.Generation, podset.Hold{
+	m.hold(step.Action, o.PodSet.Generation, podset.Hold{
 		Until:   o.Now.Add(wait.Jitter(delay, holdJitter)),
 		Delay:   delay,
 		Problem: problem,

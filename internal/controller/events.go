@@ -23,7 +23,7 @@ const (
 // event that only counts.
 const (
 	singleEventsBurst     = 10
-	singleEventsPerSecond = 1.0 / 60
+	singleEventsPerSecond = 1.0 / 6
 )
 
 // done says of each action how its success is told.
@@ -35,14 +35,15 @@ var done = map[podset.Action]struct{ reason, message string }{
 
 // tellDone sends the event of a pod that was changed. Events about different related objects are different events,
 // those without one add up in a series, of which only the count and the time are written.
-func (r *Reconciler) tellDone(podSet *v1alpha1.PodSet, step podset.Step, pod *corev1.Pod, memory *memory) {
-	done := done[step.Action]
-	if !memory.singleEvents.TryAccept() {
-		r.tell(podSet, nil, corev1.EventTypeNormal, done.reason, step.Action, fmt.Sprintf("many pods at once (%s)", step.Why))
+func (r *Reconciler) tellDone(podSet *v1alpha1.PodSet, step podset.Step, pod *corev1.Pod, m *memory) {
+	told := done[step.Action]
+	if !m.singleEvents.TryAccept() {
+		note := fmt.Sprintf("%ss, more than are told one by one (%s)", told.message, step.Why)
+		r.tell(podSet, nil, corev1.EventTypeNormal, told.reason, step.Action, note)
 		return
 	}
-	note := fmt.Sprintf("%s %s (%s)", done.message, pod.Name, step.Why)
-	r.tell(podSet, pod, corev1.EventTypeNormal, done.reason, step.Action, note)
+	note := fmt.Sprintf("%s %s (%s)", told.message, pod.Name, step.Why)
+	r.tell(podSet, pod, corev1.EventTypeNormal, told.reason, step.Action, note)
 }
 
 // tell sends an event about the PodSet. It refers to the PodSet without a resource version: events about different

@@ -2,8 +2,8 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -34,37 +34,50 @@ func reached(view, write string) bool {
 	return err == nil && order >= 0
 }
 
-// errStale says that the view lacks a write of this manager.
-var errStale = errors.New("the view lacks a write of this manager")
-
-// mayRely reports whether a step may be decided on the cached view. The view may lack writes that are not remembered:
-// those of a manager that was there before this one, and those whose outcome is unknown. And an adoption, unlike the
-// creation of a pod by name, does not meet itself when it is done twice.
-func (m *memory) mayRely(step podset.Step) bool {
-	return step.Action == podset.Nothing || step.Action != podset.Adopt && m.certain
+// mustSee makes the view of the pods count as behind until it holds the resource version.
+func (m *memory) mustSee(resourceVersion string) {
+	if !reached(m.podWritten, resourceVersion) {
+		m.podWritten = resourceVersion
+	}
 }
 
-// livePods reads the pods that matter to the PodSet from the API server. Those of its own that the view has under another
-// PodSet's label, which is not asked for, are taken from the view.
-func (r *Reconciler) livePods(ctx context.Context, podSet *v1alpha1.PodSet, view SeenPods) (SeenPods, error) {
+// certainFor is for how long after a clear answer the cached view is relied on. It is shorter than a lease lasts, so that
+// a leader that was paused while another took over looks before it acts. The steps of a scale follow each other much
+// faster.
+const certainFor = 5 * time.Second
+
+// mayRely reports whether a step may be decided on the cached view. The view may lack writes that are not remembered:
+// those of another manager, before this one or beside it, and those whose outcome is unknown. And an adoption, unlike the
+// creation of a pod by name, does not meet itself when it is done twice.
+func (m *memory) mayRely(step podset.Step, now time.Time) bool {
+	return step.Action == podset.Nothing || step.Action != podset.Adopt && now.Before(m.certainUntil)
+}
+
+// livePods returns the observation with its pods read from the API server. Those of the PodSet's own that the view has
+// under another PodSet's label, which is not asked for, are kept from the view. From then on the view must hold what
+// was read.
+func (r *Reconciler) livePods(ctx context.Context, o podset.Observation, m *memory) (podset.Observation, error) {
 	list := &corev1.PodList{}
-	label := client.MatchingLabels{v1alpha1.PodSetLabel: podSet.Name}
-	if err := r.Live.List(ctx, list, client.InNamespace(podSet.Namespace), label); err != nil {
-		return SeenPods{}, err
+	label := client.MatchingLabels{v1alpha1.PodSetLabel: o.PodSet.Name}
+	if err := r.Live.List(ctx, list, client.InNamespace(o.PodSet.Namespace), label); err != nil {
+		return o, err
 	}
-	live := SeenPods{ResourceVersion: list.ResourceVersion}
+	view := o.Owned
+	o.Owned, o.Orphans = nil, nil
 	for i := range list.Items {
-		switch pod := &list.Items[i]; {
-		case podset.IsOwnedBy(pod, podSet):
-			live.Owned = append(live.Owned, pod)
-		case podset.IsOrphanOf(pod, podSet):
-			live.Orphans = append(live.Orphans, pod)
+		pod := &list.Items[i]
+		m.mustSee(pod.ResourceVersion)
+		switch {
+		case podset.IsOwnedBy(pod, o.PodSet):
+			o.Owned = append(o.Owned, pod)
+		case podset.IsOrphanOf(pod, o.PodSet):
+			o.Orphans = append(o.Orphans, pod)
 		}
 	}
-	for _, pod := range view.Owned {
-		if pod.Labels[v1alpha1.PodSetLabel] != podSet.Name {
-			live.Owned = append(live.Owned, pod)
+	for _, pod := range view {
+		if pod.Labels[v1alpha1.PodSetLabel] != o.PodSet.Name {
+			o.Owned = append(o.Owned, pod)
 		}
 	}
-	return live, nil
+	return o, nil
 }

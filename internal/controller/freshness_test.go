@@ -2,6 +2,7 @@ package controller
 
 import (
 	"testing"
+	"time"
 
 	"example.com/podset-operator/internal/podset"
 )
@@ -75,23 +76,26 @@ func TestIsIn(t *testing.T) {
 }
 
 func TestMayRely(t *testing.T) {
+	never, past, future := time.Time{}, now.Add(-time.Second), now.Add(time.Second)
 	tests := map[string]struct {
-		action  podset.Action
-		certain bool
-		want    bool
+		action       podset.Action
+		certainUntil time.Time
+		want         bool
 	}{
-		"nothing to do, whatever happened before": {podset.Nothing, false, true},
-		"a create, all outcomes known":            {podset.Create, true, true},
-		"a create after a start or a lost reply":  {podset.Create, false, false},
-		"a delete, all outcomes known":            {podset.Delete, true, true},
-		"a delete after a start or a lost reply":  {podset.Delete, false, false},
-		"an adoption, even if all outcomes known": {podset.Adopt, true, false},
-		"an adoption after a start or lost reply": {podset.Adopt, false, false},
+		"nothing to do, whatever happened before":    {podset.Nothing, never, true},
+		"a create shortly after a clear answer":      {podset.Create, future, true},
+		"a create long after a clear answer":         {podset.Create, past, false},
+		"a create after a start or a lost reply":     {podset.Create, never, false},
+		"a delete shortly after a clear answer":      {podset.Delete, future, true},
+		"a delete long after a clear answer":         {podset.Delete, past, false},
+		"a delete after a start or a lost reply":     {podset.Delete, never, false},
+		"an adoption, even shortly after an answer":  {podset.Adopt, future, false},
+		"an adoption after a start or a lost answer": {podset.Adopt, never, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			m := &memory{certain: test.certain}
-			mustEqual(t, m.mayRely(podset.Step{Action: test.action}), test.want)
+			m := &memory{certainUntil: test.certainUntil}
+			mustEqual(t, m.mayRely(podset.Step{Action: test.action}, now), test.want)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -17,20 +18,23 @@ import (
 type memory struct {
 	uid types.UID
 
-	// podWritten and statusWritten are the resource versions of the last writes of a pod and of the status.
+	// podWritten and statusWritten are the resource versions that the cached pods and PodSet must have reached: of the
+	// last writes, and of pods read live.
 	podWritten, statusWritten string
 	// podDeleted is the last pod deleted; the response to a delete does not tell a resource version.
 	podDeleted types.UID
 
-	// certain tells that the outcome of every write of a pod is known: that of this manager's last one, and since it has
-	// made one with a clear answer, that of whoever was there before it.
-	certain bool
+	// certainUntil is until when the outcome of every write of a pod counts as known: that of this manager's last one,
+	// and since it got a clear answer, that of whoever was there before it.
+	certainUntil time.Time
 	// askedName is the name of the pod whose creation had an unknown outcome.
 	askedName string
 
 	takenNames sets.Set[string]
-	backoff    podset.Backoff
-	holds      map[podset.Action]podset.Hold
+	// refusedPods are the pods whose deletion was refused.
+	refusedPods sets.Set[types.UID]
+	backoff     podset.Backoff
+	holds       map[podset.Action]podset.Hold
 	// heldGeneration is the generation of the spec that the holds are about.
 	heldGeneration int64
 
@@ -46,6 +50,7 @@ func (m *memory) hold(action podset.Action, generation int64, hold podset.Hold) 
 func (m *memory) releaseHolds(generation int64) {
 	if m.heldGeneration != generation {
 		clear(m.holds)
+		clear(m.refusedPods)
 	}
 }
 
@@ -70,6 +75,7 @@ func (m *memories) of(podSet *v1alpha1.PodSet) *memory {
 	m.byKey[key] = &memory{
 		uid:          podSet.UID,
 		takenNames:   sets.New[string](),
+		refusedPods:  sets.New[types.UID](),
 		holds:        map[podset.Action]podset.Hold{},
 		singleEvents: flowcontrol.NewTokenBucketPassiveRateLimiter(singleEventsPerSecond, singleEventsBurst),
 	}

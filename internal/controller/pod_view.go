@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -54,7 +55,7 @@ func newPodCaches(ctx context.Context, mgr ctrl.Manager, namespaces []string) (*
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	for _, namespace := range namespaces {
+	for namespace := range sets.New(namespaces...) {
 		podCache, err := cache.New(mgr.GetConfig(), podCacheOptions(mgr, namespace))
 		if err != nil {
 			return nil, fmt.Errorf("making the pod cache: %w", err)

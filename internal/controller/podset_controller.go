@@ -67,62 +67,61 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if podSet.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	memory := r.memories.of(podSet)
+	m := r.memories.of(podSet)
 
-	observation, step, err := r.decide(ctx, podSet, memory)
-	if errors.Is(err, errStale) {
+	observation, fresh, err := r.observe(podSet, m)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !fresh {
 		return ctrl.Result{RequeueAfter: staleCheck}, nil
 	}
-	if err != nil {
-		after, err := retry(err)
-		return ctrl.Result{RequeueAfter: after}, err
-	}
-	actAgain, actErr := r.act(ctx, observation, step, memory)
-	reportAgain, reportErr := r.report(ctx, observation, memory)
+	actAgain, actErr := r.decideAndAct(ctx, observation, m)
+	reportAgain, reportErr := r.report(ctx, observation, m)
 	if err := errors.Join(actErr, reportErr); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: soonest(actAgain, reportAgain, untilNextLook(observation))}, nil
 }
 
-// decide looks at the PodSet's pods and decides on the step to take, on the cached view if that can be relied on, else on
-// a live one. It returns errStale if the view does not hold every write this manager has made for the PodSet yet.
-func (r *Reconciler) decide(ctx context.Context, podSet *v1alpha1.PodSet, memory *memory) (podset.Observation, podset.Step, error) {
+// observe looks at the PodSet's pods in the cached view. It reports false if the view does not hold every write this
+// manager has made for the PodSet yet; then nothing may be decided.
+func (r *Reconciler) observe(podSet *v1alpha1.PodSet, m *memory) (podset.Observation, bool, error) {
 	view, err := r.Pods.Of(podSet)
 	if err != nil {
-		return podset.Observation{}, podset.Step{}, fmt.Errorf("reading the pods of the PodSet: %w", err)
+		return podset.Observation{}, false, fmt.Errorf("reading the pods of the PodSet: %w", err)
 	}
-	if !memory.isIn(podSet, view) {
-		return podset.Observation{}, podset.Step{}, errStale
+	if !m.isIn(podSet, view) {
+		return podset.Observation{}, false, nil
 	}
-	observation := r.observe(podSet, view, memory)
-	step := podset.Decide(observation)
-	if memory.mayRely(step) {
-		return observation, step, nil
-	}
-	live, err := r.livePods(ctx, podSet, view)
-	if err != nil {
-		return podset.Observation{}, podset.Step{}, fmt.Errorf("reading the pods of the PodSet live: %w", err)
-	}
-	observation = r.observe(podSet, live, memory)
-	return observation, podset.Decide(observation), nil
+	now := r.Clock.Now()
+	m.backoff = m.backoff.Observe(view.Owned, podSet.Spec.Template, now)
+	m.releaseHolds(podSet.Generation)
+	return podset.Observation{
+		PodSet:      podSet,
+		Owned:       view.Owned,
+		Orphans:     view.Orphans,
+		TakenNames:  m.takenNames,
+		AskedName:   m.askedName,
+		RefusedPods: m.refusedPods,
+		Backoff:     m.backoff,
+		Holds:       m.holds, // not a copy: the report is to tell what act is refused
+		Now:         now,
+	}, true, nil
 }
 
-// observe adds to the pods seen what is remembered of the PodSet, and the time.
-func (r *Reconciler) observe(podSet *v1alpha1.PodSet, seen SeenPods, memory *memory) podset.Observation {
-	now := r.Clock.Now()
-	memory.backoff = memory.backoff.Observe(seen.Owned, podSet.Spec.Template, now)
-	memory.releaseHolds(podSet.Generation)
-	return podset.Observation{
-		PodSet:     podSet,
-		Owned:      seen.Owned,
-		Orphans:    seen.Orphans,
-		TakenNames: memory.takenNames,
-		AskedName:  memory.askedName,
-		Backoff:    memory.backoff,
-		Holds:      memory.holds,
-		Now:        now,
+// decideAndAct takes the step that the observation asks for. If the cached view cannot be relied on, the step is decided
+// again on a live one.
+func (r *Reconciler) decideAndAct(ctx context.Context, o podset.Observation, m *memory) (time.Duration, error) {
+	step := podset.Decide(o)
+	if !m.mayRely(step, o.Now) {
+		live, err := r.livePods(ctx, o, m)
+		if err != nil {
+			return r.failed(ctx, o, step, fmt.Errorf("reading the pods of the PodSet live: %w", err), m)
+		}
+		step = podset.Decide(live)
 	}
+	return r.act(ctx, o, step, m)
 }
 
 // untilNextLook is how long nothing will be due as far as the observation can tell, zero if for ever.

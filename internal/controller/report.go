@@ -13,7 +13,7 @@ import (
 // report writes the status that the observation amounts to, unless it is what the PodSet says already. It is an update
 // of the whole status, not a patch, so that counts of zero are there too; its resource version keeps an older
 // observation from replacing a newer one.
-func (r *Reconciler) report(ctx context.Context, o podset.Observation, memory *memory) (time.Duration, error) {
+func (r *Reconciler) report(ctx context.Context, o podset.Observation, m *memory) (time.Duration, error) {
 	status := podset.Status(o)
 	if equality.Semantic.DeepEqual(o.PodSet.Status, status) {
 		return 0, nil
@@ -27,6 +27,6 @@ func (r *Reconciler) report(ctx context.Context, o podset.Observation, memory *m
 		}
 		return after, nil
 	}
-	memory.statusWritten = updated.ResourceVersion
+	m.statusWritten = updated.ResourceVersion
 	return 0, nil
 }

@@ -72,8 +72,8 @@ func TestLogLevels(t *testing.T) {
 }
 
 func TestEveryFormatAndLevelOfTheFlagsIsKnown(t *testing.T) {
-	for _, format := range LogFormats {
-		for _, level := range LogLevels {
+	for _, format := range logFormats {
+		for _, level := range logLevels {
 			if _, err := parse("--log-format="+format, "--log-level="+level); err != nil {
 				t.Error(err)
 			}

@@ -66,7 +66,10 @@ func New(config *rest.Config, options Options) (ctrl.Manager, error) {
 		RenewDeadline:                 &options.RenewDeadline,
 		RetryPeriod:                   &options.RetryPeriod,
 	})
-	if err != nil {
+	switch {
+	case err != nil && options.LeaderElect && options.LeaderElectionNamespace == "":
+		return nil, fmt.Errorf("making the manager (outside a cluster --leader-elect needs --leader-election-namespace): %w", err)
+	case err != nil:
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
 	starter := &starter{manager: mgr, options: options, watchdog: newWatchdog(options.ReconcileTimeout, clock.RealClock{})}

@@ -39,8 +39,8 @@ type Options struct {
 
 // The values that --log-format and --log-level take.
 var (
-	LogFormats = []string{"json", "text"}
-	LogLevels  = []string{"error", "info", "debug"}
+	logFormats = []string{"json", "text"}
+	logLevels  = []string{"error", "info", "debug"}
 )
 
 // AddFlags adds a flag for each option, and controller-runtime's --kubeconfig.
@@ -130,10 +130,10 @@ func (o *Options) Validate() error {
 	case o.LeaseDuration <= o.RenewDeadline:
 		return fmt.Errorf("--leader-election-lease-duration is %s, must be more than the renew deadline, %s",
 			o.LeaseDuration, o.RenewDeadline)
-	case !slices.Contains(LogFormats, o.LogFormat):
-		return fmt.Errorf("--log-format is %q, must be one of %v", o.LogFormat, LogFormats)
-	case !slices.Contains(LogLevels, o.LogLevel):
-		return fmt.Errorf("--log-level is %q, must be one of %v", o.LogLevel, LogLevels)
+	case !slices.Contains(logFormats, o.LogFormat):
+		return fmt.Errorf("--log-format is %q, must be one of %v", o.LogFormat, logFormats)
+	case !slices.Contains(logLevels, o.LogLevel):
+		return fmt.Errorf("--log-level is %q, must be one of %v", o.LogLevel, logLevels)
 	}
 	return nil
 }

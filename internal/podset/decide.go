@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
@@ -21,6 +22,8 @@ type Observation struct {
 	TakenNames sets.Set[string]
 	// AskedName is the name of a pod whose creation was tried with unknown outcome, empty if there is none.
 	AskedName string
+	// RefusedPods are the pods that the API server refused to delete.
+	RefusedPods sets.Set[types.UID]
 	// Backoff is the delay after pods that failed.
 	Backoff Backoff
 	// Holds tell which actions were refused and are not tried again yet.
@@ -96,7 +99,7 @@ func Decide(o Observation) Step {
 	case o.missing() > 0:
 		step = o.addPod(active)
 	case len(active) > o.desired():
-		step = Step{Action: Delete, Why: ScaleDown, Pod: leastUseful(active)}
+		step = Step{Action: Delete, Why: ScaleDown, Pod: leastUseful(active, o.RefusedPods)}
 	}
 	if step.Action == Nothing || o.isHeld(step.Action) {
 		step = o.trimHistory()
@@ -130,7 +133,7 @@ func (o Observation) nextName() string {
 
 func (o Observation) trimHistory() Step {
 	limit := int(ptr.Deref(o.PodSet.Spec.FailedPodsHistoryLimit, 1))
-	pod := beyondHistory(o.Owned, limit)
+	pod := beyondHistory(o.Owned, limit, o.RefusedPods)
 	if pod == nil {
 		return Step{}
 	}

@@ -7,14 +7,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"example.com/podset-operator/api/v1alpha1"
 )
 
 // leastUseful returns the active pod to delete first, or nil if there is none. The order is total, so the same pods
-// always give the same answer. It follows ReplicaSet's, with the delete-me mark in front.
-func leastUseful(active []*corev1.Pod) *corev1.Pod {
+// always give the same answer. It follows ReplicaSet's, with the delete-me mark in front, and before that a rule that
+// keeps one pod whose deletion is refused from blocking all others.
+func leastUseful(active []*corev1.Pod, refused sets.Set[types.UID]) *corev1.Pod {
 	if len(active) == 0 {
 		return nil
 	}
@@ -25,6 +28,8 @@ func leastUseful(active []*corev1.Pod) *corev1.Pod {
 		}
 	}
 	rules := []func(a, b *corev1.Pod) int{
+		// 0. Not yet refused before refused.
+		func(a, b *corev1.Pod) int { return trueFirst(!refused.Has(a.UID), !refused.Has(b.UID)) },
 		// 1. Marked for deletion by the user before unmarked.
 		func(a, b *corev1.Pod) int { return trueFirst(isMarked(a), isMarked(b)) },
 		// 2. Not bound to a node before bound: nothing runs yet.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // The rules in order. The pod that has first is deleted rather than one that has last.
@@ -41,7 +42,7 @@ func TestEachRuleOfTheDeletionOrderPrecedesTheNext(t *testing.T) {
 			neighbour := pod("neighbour", readyFor(2*time.Hour), onNode("crowded"), deletionCostOf("5"), created(2*time.Hour))
 
 			for _, active := range []pods{{victim, survivor, neighbour}, {neighbour, survivor, victim}} {
-				if leastUseful(active) != victim {
+				if leastUseful(active, nil) != victim {
 					t.Errorf("chose the wrong one of\n  right: %+v\n  wrong: %+v", victim, survivor)
 				}
 			}
@@ -73,14 +74,14 @@ func TestMarksAndCosts(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := leastUseful(pods{pod("a", test.a), pod("b", test.b)})
+			got := leastUseful(pods{pod("a", test.a), pod("b", test.b)}, nil)
 			mustEqual(t, got.Name, test.want)
 		})
 	}
 }
 
 func TestLeastUsefulOfNoPods(t *testing.T) {
-	if got := leastUseful(nil); got != nil {
+	if got := leastUseful(nil, nil); got != nil {
 		t.Errorf("chose %s of no pods", got.Name)
 	}
 }
@@ -114,9 +115,20 @@ func TestTheDeletionOrderIsTotal(t *testing.T) {
 func deletionOrder(active pods) []string {
 	var order []string
 	for len(active) > 0 {
-		victim := leastUseful(active)
+		victim := leastUseful(active, nil)
 		order = append(order, victim.Name)
 		active = filter(active, func(pod *corev1.Pod) bool { return pod != victim })
 	}
 	return order
+}
+
+func TestAPodWhoseDeletionIsRefusedDoesNotBlockTheOthers(t *testing.T) {
+	marked, other := pod("a", ready, annotated("app.example.com/delete-me", "true")), pod("b", ready)
+	mustEqual(t, leastUseful(pods{marked, other}, nil).Name, "a")
+	mustEqual(t, leastUseful(pods{marked, other}, sets.New(marked.UID)).Name, "b")
+	mustEqual(t, leastUseful(pods{marked, other}, sets.New(marked.UID, other.UID)).Name, "a")
+
+	first, second := pod("a", failed), pod("b", failed)
+	mustEqual(t, beyondHistory(pods{first, second}, 1, nil).Name, "a")
+	mustEqual(t, beyondHistory(pods{first, second}, 1, sets.New(first.UID)).Name, "b")
 }

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,7 +78,8 @@ var _ = Describe("A PodSet", func() {
 	It("replaces an evicted pod", func(ctx SpecContext) {
 		podSet := newPodSet(ctx, namespace, "web", 3)
 		names := settle(ctx, podSet, 3)
-		kubectl(ctx, "delete", "pod", names[0], "-n", namespace)
+		evicted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names[0]}}
+		Expect(c.SubResource("eviction").Create(ctx, evicted, &policyv1.Eviction{})).To(Succeed())
 		Expect(settle(ctx, podSet, 3)).To(ContainElements(names[1], names[2]))
 	})
 
