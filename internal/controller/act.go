@@ -163,7 +163,7 @@ func (r *Reconciler) hold(ctx context.Context, o podset.Observation, step podset
 	}
 	delay := min(max(2*before.Delay, firstHold), maxHold)
 	m.hold(step.Action, o.PodSet.Generation, podset.Hold{
-		Until:   o.Now.Add(wait.Jitter(delay, holdJitter)),
+		Until:   r.Clock.Now().Add(wait.Jitter(delay, holdJitter)),
 		Delay:   delay,
 		Problem: problem,
 	})

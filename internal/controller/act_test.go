@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"example.com/podset-operator/internal/podset"
 )
@@ -15,15 +16,17 @@ import (
 func refuse(t *testing.T, r *Reconciler, memory *memory, messages ...string) []time.Duration {
 	t.Helper()
 	var held []time.Duration
-	o := podset.Observation{PodSet: podSet(1), Now: now}
+	clock := clocktesting.NewFakePassiveClock(now)
+	r.Clock = clock
 	for _, message := range messages {
+		o := podset.Observation{PodSet: podSet(1), Now: clock.Now().Add(-time.Second)} // the request took a second
 		after, err := r.failed(t.Context(), o, podset.Step{Action: podset.Create, Name: "web-podb2c4d"}, forbidden(message), memory)
 		if err != nil || after != 0 {
 			t.Fatalf("retry after %s, %v; want a hold instead", after, err)
 		}
 		until := memory.holds[podset.Create].Until
-		held = append(held, until.Sub(o.Now))
-		o.Now = until
+		held = append(held, until.Sub(clock.Now()))
+		clock.SetTime(until)
 	}
 	return held
 }
