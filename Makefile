@@ -14,7 +14,7 @@ BUILD_ARGS ?=
 
 KUBECTL ?= kubectl
 
-# More arguments: of the manager for run, of `go test` for test and test-e2e.
+# More arguments: of the manager for run, of `go test` for test and test-e2e, which follow the packages.
 ARGS ?=
 TESTFLAGS ?=
 
@@ -92,12 +92,18 @@ run: ## Run the manager on this machine against the cluster of the current kubec
 .PHONY: test
 test: vet ## Run all tests but the end-to-end ones; TESTFLAGS=... for go test.
 	assets=$$(go run ./hack/localcluster assets) && packages=$$(go list ./... | grep -v /test/e2e) && \
-	KUBEBUILDER_ASSETS=$$assets go test -p 1 -timeout 30m $(TESTFLAGS) $$packages
+	KUBEBUILDER_ASSETS=$$assets go test -p 1 -timeout 30m $$packages $(TESTFLAGS)
 
 .PHONY: test-e2e
 test-e2e: $(if $(KUBECONFIG),,$(KIND)) ## Run the end-to-end tests with image IMG on the cluster of KUBECONFIG; if unset, on a kind cluster.
 	IMG=$(IMG) KIND=$(KIND) KUBECTL=$(KUBECTL) CONTAINER_TOOL=$(CONTAINER_TOOL) \
-	go test -v -count=1 -timeout 30m $(TESTFLAGS) ./test/e2e/...
+	go test -v -count=1 -timeout 30m ./test/e2e/... $(TESTFLAGS)
+
+.PHONY: test-image
+test-image: ## Check the image IMG that docker-build has built; build it again and compare the manager in it.
+	$(CONTAINER_TOOL) build --no-cache $(IMAGE_ARGS) -t $(IMG)-again .
+	TEST_IMAGE=$(IMG) TEST_IMAGE_AGAIN=$(IMG)-again CONTAINER_TOOL=$(CONTAINER_TOOL) go test -v -count=1 ./test/image
+	$(CONTAINER_TOOL) rmi $(IMG)-again
 
 .PHONY: assets
 assets: ## Get the binaries of a control plane, unless they are there, and print their folder.

@@ -33,4 +33,4 @@ for name in sh cat cp ls mkdir rm; do
 	ln -s busybox "$root/bin/$name"
 done
 cp -a "$(go env GOROOT)" "$root/usr/local/go"
-commit localhost/builder --env PATH=/usr/local/go/bin:/bin --env GOPATH=/go --env GOTOOLCHAIN=local --env HOME=/root
+commit localhost/builder --env PATH=/usr/local/go/bin:/bin --env GOPATH=/go --env GOCACHE=/go/cache --env GOTOOLCHAIN=local --env HOME=/root

@@ -33,7 +33,7 @@ type behaviour struct {
 }
 
 // soon is how long a manager is given to do something after its start.
-const soon = 4 * time.Second
+const soon = 3 * time.Second
 
 var (
 	createsPods = behaviour{"creates pods", func(ctx SpecContext) error {
@@ -55,6 +55,28 @@ var (
 		}
 		Expect(c.Patch(ctx, podSet, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`)))).To(Succeed())
 		return havePods(ctx, podSet, 0)
+	}}
+
+	keepsUp = behaviour{"keeps up with changes", func(ctx SpecContext) error {
+		start()
+		podSet := newPodSet(ctx, 1)
+		// Without a watch it lists what there is again and again, but takes ever longer breaks.
+		ended := time.Now().Add(soon)
+		for replicas := range 6 {
+			scale := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas+1)
+			Expect(c.Patch(ctx, podSet, client.RawPatch(types.MergePatchType, scale))).To(Succeed())
+			if err := havePods(ctx, podSet, replicas+1); err != nil {
+				return err
+			}
+			Expect(c.Delete(ctx, &podsOf(ctx, podSet)[0])).To(Succeed())
+			if err := havePods(ctx, podSet, replicas+1); err != nil {
+				return err
+			}
+		}
+		if time.Now().After(ended) {
+			return errors.New("all changes should be followed soon")
+		}
+		return nil
 	}}
 
 	passesOverTakenNames = behaviour{"passes over names of new pods that are taken", func(ctx SpecContext) error {
@@ -249,7 +271,7 @@ func getMetrics(ctx context.Context, address, token string) int {
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	transport := &http.Transport{
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the endpoint's certificate is self-signed
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the endpoint's certificate is self-signed
 		DisableKeepAlives: true,
 	}
 	response, err := transport.RoundTrip(request)

@@ -45,11 +45,11 @@ var needed = []struct {
 	{right{verb: "get", resource: "pods"}, passesOverTakenNames},
 	{right{verb: "list", resource: "pods"}, createsPodsWithoutStreamedLists},
 	{right{verb: "patch", resource: "pods"}, adoptsOrphans},
-	{right{verb: "watch", resource: "pods"}, createsPods},
+	{right{verb: "watch", resource: "pods"}, keepsUp},
 
 	{right{verb: "get", group: "app.example.com", resource: "podsets"}, deletesPods},
 	{right{verb: "list", group: "app.example.com", resource: "podsets"}, createsPodsWithoutStreamedLists},
-	{right{verb: "watch", group: "app.example.com", resource: "podsets"}, createsPods},
+	{right{verb: "watch", group: "app.example.com", resource: "podsets"}, keepsUp},
 	{right{verb: "update", group: "app.example.com", resource: "podsets/finalizers"}, createsPods},
 	{right{verb: "update", group: "app.example.com", resource: "podsets/status"}, reportsStatus},
 
