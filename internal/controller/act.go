@@ -70,12 +70,8 @@ func (r *Reconciler) resolveName(ctx context.Context, o podset.Observation, step
 	return conflictRetry, nil
 }
 
+// adopt makes the PodSet the controller of an orphan. It is always decided on a live look.
 func (r *Reconciler) adopt(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
-	if current, err := r.isCurrent(ctx, o.PodSet); err != nil {
-		return r.failed(ctx, o, step, err, m)
-	} else if !current {
-		return conflictRetry, nil
-	}
 	adopted := step.Pod.DeepCopy()
 	// A reference of ours that is not the controller's, by somebody's edit, is replaced.
 	adopted.OwnerReferences = slices.DeleteFunc(adopted.OwnerReferences, func(owner metav1.OwnerReference) bool {
@@ -125,7 +121,7 @@ func (r *Reconciler) isCurrent(ctx context.Context, observed *v1alpha1.PodSet) (
 // succeeded tells that the step was taken.
 func (r *Reconciler) succeeded(ctx context.Context, o podset.Observation, step podset.Step, pod *corev1.Pod, m *memory) {
 	delete(m.holds, step.Action)
-	m.certainUntil, m.askedName = o.Now.Add(certainFor), ""
+	m.askedName = ""
 	r.tellDone(o.PodSet, step, pod, m)
 	log.FromContext(ctx).Info(done[step.Action].message, "pod", pod.Name, "why", step.Why)
 }

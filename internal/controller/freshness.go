@@ -41,9 +41,9 @@ func (m *memory) mustSee(resourceVersion string) {
 	}
 }
 
-// certainFor is for how long after a clear answer the cached view is relied on. It is shorter than a lease lasts, so that
-// a leader that was paused while another took over looks before it acts. The steps of a scale follow each other much
-// faster.
+// certainFor is for how long after a live look the cached view is relied on. It is shorter than a lease lasts, so that a
+// leader that was paused while another took over looks before it acts, and much longer than the steps of a scale are
+// apart.
 const certainFor = 5 * time.Second
 
 // mayRely reports whether a step may be decided on the cached view. The view may lack writes that are not remembered:

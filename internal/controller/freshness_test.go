@@ -82,15 +82,15 @@ func TestMayRely(t *testing.T) {
 		certainUntil time.Time
 		want         bool
 	}{
-		"nothing to do, whatever happened before":    {podset.Nothing, never, true},
-		"a create shortly after a clear answer":      {podset.Create, future, true},
-		"a create long after a clear answer":         {podset.Create, past, false},
-		"a create after a start or a lost reply":     {podset.Create, never, false},
-		"a delete shortly after a clear answer":      {podset.Delete, future, true},
-		"a delete long after a clear answer":         {podset.Delete, past, false},
-		"a delete after a start or a lost reply":     {podset.Delete, never, false},
-		"an adoption, even shortly after an answer":  {podset.Adopt, future, false},
-		"an adoption after a start or a lost answer": {podset.Adopt, never, false},
+		"nothing to do, whatever happened before":     {podset.Nothing, never, true},
+		"a create shortly after a live look":          {podset.Create, future, true},
+		"a create long after a live look":             {podset.Create, past, false},
+		"a create after a start or a lost reply":      {podset.Create, never, false},
+		"a delete shortly after a live look":          {podset.Delete, future, true},
+		"a delete long after a live look":             {podset.Delete, past, false},
+		"a delete after a start or a lost reply":      {podset.Delete, never, false},
+		"an adoption, even shortly after a live look": {podset.Adopt, future, false},
+		"an adoption after a start or a lost reply":   {podset.Adopt, never, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

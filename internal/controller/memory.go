@@ -24,8 +24,8 @@ type memory struct {
 	// podDeleted is the last pod deleted; the response to a delete does not tell a resource version.
 	podDeleted types.UID
 
-	// certainUntil is until when the outcome of every write of a pod counts as known: that of this manager's last one,
-	// and since it got a clear answer, that of whoever was there before it.
+	// certainUntil is until when the cached view, if it holds the writes remembered here, counts as lacking no other's:
+	// for a while after a live look, unless the outcome of a write became unknown since.
 	certainUntil time.Time
 	// askedName is the name of the pod whose creation had an unknown outcome.
 	askedName string

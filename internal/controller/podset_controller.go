@@ -111,17 +111,23 @@ func (r *Reconciler) observe(podSet *v1alpha1.PodSet, m *memory) (podset.Observa
 }
 
 // decideAndAct takes the step that the observation asks for. If the cached view cannot be relied on, the step is decided
-// again on a live one.
+// again on a live one, of the PodSet as well as of its pods.
 func (r *Reconciler) decideAndAct(ctx context.Context, o podset.Observation, m *memory) (time.Duration, error) {
 	step := podset.Decide(o)
-	if !m.mayRely(step, o.Now) {
-		live, err := r.livePods(ctx, o, m)
-		if err != nil {
-			return r.failed(ctx, o, step, fmt.Errorf("reading the pods of the PodSet live: %w", err), m)
-		}
-		step = podset.Decide(live)
+	if m.mayRely(step, o.Now) {
+		return r.act(ctx, o, step, m)
 	}
-	return r.act(ctx, o, step, m)
+	if current, err := r.isCurrent(ctx, o.PodSet); err != nil {
+		return r.failed(ctx, o, step, err, m)
+	} else if !current {
+		return conflictRetry, nil
+	}
+	live, err := r.livePods(ctx, o, m)
+	if err != nil {
+		return r.failed(ctx, o, step, fmt.Errorf("reading the pods of the PodSet live: %w", err), m)
+	}
+	m.certainUntil = o.Now.Add(certainFor)
+	return r.act(ctx, o, podset.Decide(live), m)
 }
 
 // untilNextLook is how long nothing will be due as far as the observation can tell, zero if for ever.
