@@ -19,6 +19,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"example.com/podset-operator/test/localcluster"
 	"example.com/podset-operator/test/operator"
 )
 
@@ -40,7 +41,7 @@ func main() {
 }
 
 func run(ctx context.Context, keep bool) (err error) {
-	if err := localcluster(ctx, "up"); err != nil {
+	if err := runLocalcluster(ctx, "up"); err != nil {
 		return err
 	}
 	kept := false
@@ -49,7 +50,7 @@ func run(ctx context.Context, keep bool) (err error) {
 			return
 		}
 		// The context may have ended already; the clean-up must not.
-		if downErr := localcluster(context.WithoutCancel(ctx), "down"); err == nil {
+		if downErr := runLocalcluster(context.WithoutCancel(ctx), "down"); err == nil {
 			err = downErr
 		}
 	}()
@@ -84,8 +85,8 @@ stop them:  go run ./hack/localcluster down --name %s
 	return nil
 }
 
-// localcluster runs a command of hack/localcluster for the demo's cluster.
-func localcluster(ctx context.Context, command string) error {
+// runLocalcluster runs a command of hack/localcluster for the demo's cluster.
+func runLocalcluster(ctx context.Context, command string) error {
 	cmd := exec.CommandContext(ctx, "go", "run", "./hack/localcluster", command, "--name", clusterName)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	// Ctrl-C reaches it by the terminal already; killing it would leave the cluster behind.
@@ -139,7 +140,7 @@ func (d *demo) startOperator(ctx context.Context) (*operator.Process, error) {
 		return nil, err
 	}
 	kubeconfig := filepath.Join(d.folder(), "manager.kubeconfig")
-	if err := operator.WriteKubeconfig(config, kubeconfig); err != nil {
+	if err := localcluster.WriteKubeconfig(kubeconfig, config); err != nil {
 		return nil, fmt.Errorf("writing the manager's kubeconfig: %w", err)
 	}
 	binary, err := operator.Build(ctx, d.folder())

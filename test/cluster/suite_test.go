@@ -54,7 +54,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	account, err := operator.ManagerConfig(ctx, cluster.Config)
 	Expect(err).NotTo(HaveOccurred())
 	kubeconfig = filepath.Join(dir, "manager.kubeconfig")
-	Expect(operator.WriteKubeconfig(account, kubeconfig)).To(Succeed())
+	Expect(localcluster.WriteKubeconfig(kubeconfig, account)).To(Succeed())
 	waitForGarbageCollector(ctx)
 	binary, err = operator.Build(ctx, dir)
 	Expect(err).NotTo(HaveOccurred())

@@ -108,10 +108,12 @@ func (a *access) config(u user) *rest.Config {
 // kubeconfig writes a file for u and returns its path.
 func (a *access) kubeconfig(u user) (string, error) {
 	path := filepath.Join(a.dir, strings.TrimPrefix(u.name, "system:")+".kubeconfig")
-	return path, writeKubeconfig(path, a.config(u))
+	return path, WriteKubeconfig(path, a.config(u))
 }
 
-func writeKubeconfig(path string, config *rest.Config) error {
+// WriteKubeconfig writes a file with the access to a cluster that config has by a
+// token.
+func WriteKubeconfig(path string, config *rest.Config) error {
 	const name = "localcluster"
 	kubeconfig := clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{

@@ -64,7 +64,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	// The kubeconfig comes last: where it is, the cluster is ready.
-	return writeKubeconfig(c.KubeconfigPath, c.Config)
+	return WriteKubeconfig(c.KubeconfigPath, c.Config)
 }
 
 func (c *Cluster) startEtcd(ctx context.Context) (url string, err error) {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"example.com/podset-operator/api/v1alpha1"
+	"example.com/podset-operator/test/localcluster"
 	"example.com/podset-operator/test/operator"
 )
 
@@ -77,7 +78,7 @@ var _ = Describe("Without the CustomResourceDefinition", func() {
 		Expect(bare.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "early"}})).To(Succeed())
 		early, err := operator.TokenConfig(ctx, config, "default", "early")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(operator.WriteKubeconfig(early, kubeconfig)).To(Succeed())
+		Expect(localcluster.WriteKubeconfig(kubeconfig, early)).To(Succeed())
 
 		probes := freeAddress()
 		m := start("--health-probe-bind-address=" + probes)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"example.com/podset-operator/internal/manager"
+	"example.com/podset-operator/test/localcluster"
 	"example.com/podset-operator/test/localcluster/assets"
 	"example.com/podset-operator/test/operator"
 )
@@ -65,7 +66,7 @@ func connect(ctx SpecContext, config *rest.Config) {
 	account, err := operator.ManagerConfig(ctx, admin)
 	Expect(err).NotTo(HaveOccurred())
 	kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-	Expect(operator.WriteKubeconfig(account, kubeconfig)).To(Succeed())
+	Expect(localcluster.WriteKubeconfig(kubeconfig, account)).To(Succeed())
 }
 
 // running is a manager process and what it logs.

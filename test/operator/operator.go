@@ -22,8 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -165,17 +163,6 @@ func TokenConfig(ctx context.Context, admin *rest.Config, namespace, serviceAcco
 	config.BearerToken = token.Status.Token
 	config.QPS = -1
 	return config, nil
-}
-
-// WriteKubeconfig writes the access of config to a file.
-func WriteKubeconfig(config *rest.Config, path string) error {
-	const name = "manager"
-	file := clientcmdapi.NewConfig()
-	file.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	file.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: config.BearerToken}
-	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	file.CurrentContext = name
-	return clientcmd.WriteToFile(*file, path)
 }
 
 // Build compiles the manager into the folder and returns the path of the binary.

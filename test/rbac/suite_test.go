@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"example.com/podset-operator/internal/manager"
+	"example.com/podset-operator/test/localcluster"
 	"example.com/podset-operator/test/localcluster/assets"
 	"example.com/podset-operator/test/operator"
 )
@@ -55,7 +56,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	account, err := operator.ManagerConfig(ctx, admin)
 	Expect(err).NotTo(HaveOccurred())
 	kubeconfig = filepath.Join(dir, "kubeconfig")
-	Expect(operator.WriteKubeconfig(account, kubeconfig)).To(Succeed())
+	Expect(localcluster.WriteKubeconfig(kubeconfig, account)).To(Succeed())
 	binary, err = operator.Build(ctx, dir)
 	Expect(err).NotTo(HaveOccurred())
 })
