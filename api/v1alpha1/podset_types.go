@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 const (
@@ -13,9 +14,16 @@ const (
 	// AppLabel is set to the PodSet's name on its pods unless the template sets it.
 	AppLabel = "app"
 
+	// TemplateHashLabel is on every pod that the operator creates; its value is the revision of spec.template that the
+	// pod was made from.
+	TemplateHashLabel = "app.example.com/template-hash"
+
 	// DeleteMeAnnotation on a pod makes it the first to go at the next scale-down. Any value marks the pod, except
-	// "false".
+	// "false". With the value "now" the pod is replaced without waiting for a scale-down.
 	DeleteMeAnnotation = "app.example.com/delete-me"
+
+	// DeleteMeNow is the value of DeleteMeAnnotation that has a pod replaced at once.
+	DeleteMeNow = "now"
 )
 
 // PodReplacementPolicy says when a terminating pod is replaced.
@@ -29,6 +37,52 @@ const (
 	// does not exceed the desired one.
 	TerminationComplete PodReplacementPolicy = "TerminationComplete"
 )
+
+// UpdateStrategyType says who replaces the pods of an older template.
+// +kubebuilder:validation:Enum=RollingUpdate;OnDelete
+type UpdateStrategyType string
+
+const (
+	// RollingUpdate replaces them one by one, within budgets.
+	RollingUpdate UpdateStrategyType = "RollingUpdate"
+	// OnDelete leaves them until somebody else deletes them.
+	OnDelete UpdateStrategyType = "OnDelete"
+)
+
+// UpdateStrategy says how existing pods are replaced after a change of the template.
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || self.type == 'RollingUpdate'",message="rollingUpdate is for the type RollingUpdate only"
+type UpdateStrategy struct {
+	// type is RollingUpdate, which replaces pods one by one within the budgets
+	// of rollingUpdate, or OnDelete, which leaves it to others to delete pods of
+	// an older template.
+	// +optional
+	// +kubebuilder:default=RollingUpdate
+	Type UpdateStrategyType `json:"type,omitempty"`
+
+	// rollingUpdate holds the budgets of the type RollingUpdate.
+	// +optional
+	RollingUpdate *RollingUpdateBudgets `json:"rollingUpdate,omitempty"`
+}
+
+// RollingUpdateBudgets bound how many pods there are during a roll-out.
+// +kubebuilder:validation:XValidation:rule="string(self.maxUnavailable) in ['0', '0%', '00%'] ? !(string(self.maxSurge) in ['0', '0%', '00%']) : true",message="maxUnavailable and maxSurge cannot both be 0: no pod could be replaced"
+type RollingUpdateBudgets struct {
+	// maxUnavailable is how many pods, or which percentage of replicas rounded
+	// down, may be unavailable during a roll-out by the operator's doing.
+	// +optional
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 10000 : string(self).matches('^(100|[0-9]{1,2})%$')",message="must be a number from 0 to 10000 or a percentage from 0% to 100%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// maxSurge is how many pods, or which percentage of replicas rounded up,
+	// may exist beyond replicas during a roll-out.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 10000 : string(self).matches('^(100|[0-9]{1,2})%$')",message="must be a number from 0 to 10000 or a percentage from 0% to 100%"
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+}
 
 // PodSetSpec is what the user wants.
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || has(self.template.spec) && self.template.spec.containers.size() > 0",message="spec.template.spec.containers must name at least one container; leave spec.template out to run the default one"
@@ -46,9 +100,27 @@ type PodSetSpec struct {
 	// container that sleeps, fit for the restricted Pod Security Standard. The
 	// pods always get the label app.example.com/podset with the PodSet's name,
 	// and the label app with the PodSet's name unless the template sets that
-	// one. A change of the template applies to pods created from then on.
+	// one. After a change the pods are replaced as updateStrategy says.
 	// +optional
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
+
+	// updateStrategy says how existing pods are replaced after a change of
+	// template.
+	// +optional
+	// +kubebuilder:default={}
+	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitempty"`
+
+	// paused stops the replacement of pods of an older template. Scaling and
+	// the replacement of lost pods go on, with the present template.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// progressDeadlineSeconds is after how many seconds without progress towards
+	// the spec the PodSet counts as Stalled. It is still worked on then.
+	// +optional
+	// +kubebuilder:default=600
+	// +kubebuilder:validation:Minimum=1
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
 	// minReadySeconds is for how many seconds a new pod must have been ready,
 	// without any of its containers crashing, to count as available.
@@ -75,11 +147,14 @@ type PodSetSpec struct {
 // Condition types of a PodSet. Ready is always present once the PodSet has been observed; Reconciling and Stalled are
 // present only while True, as kstatus asks for.
 const (
-	// ConditionReady is True while the desired number of pods exists and all of them are available.
+	// ConditionReady is True while the desired number of pods exists and all of them are available. During a roll-out it
+	// stays True as long as enough pods are available, with the observedGeneration of before: about the new
+	// template it says nothing until the roll-out is complete, so whoever waits for it waits for that.
 	ConditionReady = "Ready"
 	// ConditionReconciling is True while the operator is still working towards the spec, or waits for pods.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is True when nothing moves until the PodSet is changed.
+	// ConditionStalled is True when the template is refused as invalid, and when there was no progress for
+	// spec.progressDeadlineSeconds. It takes somebody to help, as a rule by changing the PodSet.
 	ConditionStalled = "Stalled"
 )
 
@@ -93,6 +168,10 @@ const (
 	ReasonScalingDown = "ScalingDown"
 	// ReasonPodsNotAvailable: the number of pods is right, but some are not available yet.
 	ReasonPodsNotAvailable = "PodsNotAvailable"
+	// ReasonRollingOut: pods of an older template are being replaced.
+	ReasonRollingOut = "RollingOut"
+	// ReasonRollOutPaused: spec.paused keeps pods of an older template from being replaced.
+	ReasonRollOutPaused = "RollOutPaused"
 	// ReasonPodsTerminating: pods are missing, and podReplacementPolicy waits for terminating ones to be gone.
 	ReasonPodsTerminating = "PodsTerminating"
 	// ReasonPodsFailing: pods end soon after their creation, so new ones are created ever more slowly.
@@ -105,6 +184,9 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 	// ReasonInvalidTemplate: the API server refuses pods made from spec.template as invalid.
 	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonProgressDeadlineExceeded: no progress for spec.progressDeadlineSeconds, and no pod tells why. If one does,
+	// the reason is the one of its container, such as ImagePullBackOff, or Unschedulable.
+	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 )
 
 // PodSetStatus is what was observed: the counts, the names and the conditions are those of one moment.
@@ -129,6 +211,11 @@ type PodSetStatus struct {
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 
+	// updatedReplicas is the number of active pods made from the present
+	// template.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+
 	// terminatingReplicas is the number of pods of this PodSet that are being
 	// deleted and have not ended yet.
 	// +optional
@@ -143,6 +230,16 @@ type PodSetStatus struct {
 	// scale subresource wants.
 	// +optional
 	Selector string `json:"selector,omitempty"`
+
+	// currentRevision is the revision of the template that was last rolled out
+	// completely, as in the label app.example.com/template-hash of the pods.
+	// +optional
+	CurrentRevision string `json:"currentRevision,omitempty"`
+
+	// updateRevision is the revision of the present template. It differs from
+	// currentRevision during a roll-out.
+	// +optional
+	UpdateRevision string `json:"updateRevision,omitempty"`
 
 	// conditions are Ready, and while they are True, Reconciling and Stalled.
 	// +optional
@@ -159,6 +256,7 @@ type PodSetStatus struct {
 // +kubebuilder:resource:singular=podset,categories=all
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Wanted pods"
 // +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.replicas`,description="Active pods"
+// +kubebuilder:printcolumn:name="Up-To-Date",type=integer,JSONPath=`.status.updatedReplicas`,description="Active pods of the present template"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Ready pods"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,description="Pods ready for at least minReadySeconds"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

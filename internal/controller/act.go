@@ -24,6 +24,8 @@ func (r *Reconciler) act(ctx context.Context, o podset.Observation, step podset.
 		return r.create(ctx, o, step, m)
 	case podset.Adopt:
 		return r.adopt(ctx, o, step, m)
+	case podset.Release:
+		return r.release(ctx, o, step, m)
 	case podset.Delete:
 		return r.delete(ctx, o, step, m)
 	default:
@@ -46,8 +48,8 @@ func (r *Reconciler) create(ctx context.Context, o podset.Observation, step pods
 }
 
 // resolveName finds out who has the name that a new pod should get. If it is a pod of this PodSet, an earlier create has
-// succeeded after all and the view has yet to show it. A name that anybody else has, or a pod that the view cannot
-// show since it lost our label, is not asked for again.
+// succeeded after all and the view has yet to show it. One that lost our label, which the view cannot show, is released.
+// A name that anybody else has is not asked for again.
 func (r *Reconciler) resolveName(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
 	pod := &corev1.Pod{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.PodSet.Namespace, Name: step.Name}, pod)
@@ -59,11 +61,13 @@ func (r *Reconciler) resolveName(ctx context.Context, o podset.Observation, step
 		return r.failed(ctx, o, step, err, m)
 	case podset.IsOwnedBy(pod, o.PodSet) && labelled:
 		m.mustSee(pod.ResourceVersion)
-		m.askedName = ""
+		return conflictRetry, nil
+	case podset.IsOwnedBy(pod, o.PodSet) && !podset.IsDeleted(pod):
+		m.vanished.Insert(step.Name)
 		return conflictRetry, nil
 	}
 	m.takenNames.Insert(step.Name)
-	m.askedName = ""
+	delete(m.asked, step.Name)
 	r.tell(o.PodSet, nil, corev1.EventTypeWarning, eventPodNameTaken, podset.Create,
 		fmt.Sprintf("pod %s exists and is not counted; using the next name", step.Name))
 	log.FromContext(ctx).Info("name of new pod is taken", "pod", step.Name)
@@ -88,11 +92,27 @@ func (r *Reconciler) adopt(ctx context.Context, o podset.Observation, step podse
 	return 0, nil
 }
 
-func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
-	if current, err := r.isCurrent(ctx, o.PodSet); err != nil {
+// release ends the PodSet's control of a pod that somebody took the PodSet's label from.
+func (r *Reconciler) release(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
+	released := step.Pod.DeepCopy()
+	released.OwnerReferences = slices.DeleteFunc(released.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.UID == o.PodSet.UID
+	})
+	patch := client.MergeFromWithOptions(step.Pod, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, released, patch); err != nil {
 		return r.failed(ctx, o, step, err, m)
-	} else if !current {
-		return conflictRetry, nil
+	}
+	m.vanished.Delete(step.Pod.Name)
+	m.takenNames.Insert(step.Pod.Name)
+	r.succeeded(ctx, o, step, released, m)
+	return conflictRetry, nil // no event of the pod comes: it is out of sight
+}
+
+func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step podset.Step, m *memory) (time.Duration, error) {
+	if step.Replacement != "" {
+		if err := r.tryReplacement(ctx, o, step); err != nil {
+			return r.failed(ctx, o, podset.Step{Action: podset.Create, Why: step.Why, Name: step.Replacement}, err, m)
+		}
 	}
 	// The pod that was chosen dies, or none: not one that got its name since, nor one that changed since, as when it was
 	// released, or became the last one ready.
@@ -108,8 +128,18 @@ func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step pods
 	return 0, nil
 }
 
-// isCurrent reports whether the PodSet is still the one that was observed, read from the API server. Nothing is deleted
-// or adopted by a spec that is no longer asked for, nor for a PodSet that is going away.
+// tryReplacement asks whether the API server would take the pod that is to replace the one that the step deletes. Where a
+// quota is all that keeps it out, the deletion makes room, and where a webhook cannot be asked, nobody knows.
+func (r *Reconciler) tryReplacement(ctx context.Context, o podset.Observation, step podset.Step) error {
+	err := r.Client.Create(ctx, podset.NewPod(o.PodSet, step.Replacement), client.DryRunAll)
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsBadRequest(err) ||
+		problemOf(podset.Create, err).Reason == v1alpha1.ReasonQuotaExceeded {
+		return nil
+	}
+	return err
+}
+
+// isCurrent reports whether the PodSet is still the one that was observed, read from the API server.
 func (r *Reconciler) isCurrent(ctx context.Context, observed *v1alpha1.PodSet) (bool, error) {
 	live := &v1alpha1.PodSet{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(observed), live); err != nil {
@@ -121,7 +151,6 @@ func (r *Reconciler) isCurrent(ctx context.Context, observed *v1alpha1.PodSet) (
 // succeeded tells that the step was taken.
 func (r *Reconciler) succeeded(ctx context.Context, o podset.Observation, step podset.Step, pod *corev1.Pod, m *memory) {
 	delete(m.holds, step.Action)
-	m.askedName = ""
 	r.tellDone(o.PodSet, step, pod, m)
 	log.FromContext(ctx).Info(done[step.Action].message, "pod", pod.Name, "why", step.Why)
 }
@@ -143,7 +172,7 @@ func (r *Reconciler) failed(ctx context.Context, o podset.Observation, step pods
 		if err != nil {
 			m.certainUntil = time.Time{}
 			if step.Action == podset.Create {
-				m.askedName = step.Name
+				m.asked[step.Name] = r.Clock.Now().Add(lateFor)
 			}
 			return 0, fmt.Errorf("%s of pod %s: %w", step.Action, step.PodName(), err)
 		}

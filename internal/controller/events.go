@@ -15,6 +15,7 @@ import (
 const (
 	eventPodCreated   = "PodCreated"
 	eventPodAdopted   = "PodAdopted"
+	eventPodReleased  = "PodReleased"
 	eventPodDeleted   = "PodDeleted"
 	eventPodNameTaken = "PodNameTaken"
 )
@@ -28,9 +29,10 @@ const (
 
 // done says of each action how its success is told.
 var done = map[podset.Action]struct{ reason, message string }{
-	podset.Create: {eventPodCreated, "created pod"},
-	podset.Adopt:  {eventPodAdopted, "adopted pod"},
-	podset.Delete: {eventPodDeleted, "deleted pod"},
+	podset.Create:  {eventPodCreated, "created pod"},
+	podset.Adopt:   {eventPodAdopted, "adopted pod"},
+	podset.Release: {eventPodReleased, "released pod"},
+	podset.Delete:  {eventPodDeleted, "deleted pod"},
 }
 
 // tellDone sends the event of a pod that was changed. Events about different related objects are different events,

@@ -2,11 +2,14 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"example.com/podset-operator/api/v1alpha1"
@@ -50,7 +53,8 @@ const certainFor = 5 * time.Second
 // those of another manager, before this one or beside it, and those whose outcome is unknown. And an adoption, unlike the
 // creation of a pod by name, does not meet itself when it is done twice.
 func (m *memory) mayRely(step podset.Step, now time.Time) bool {
-	return step.Action == podset.Nothing || step.Action != podset.Adopt && now.Before(m.certainUntil)
+	return step.Action == podset.Nothing || step.Action == podset.Release || // which is about a pod just read live
+		step.Action != podset.Adopt && now.Before(m.certainUntil)
 }
 
 // livePods returns the observation with its pods read from the API server. Those of the PodSet's own that the view has
@@ -80,4 +84,45 @@ func (r *Reconciler) livePods(ctx context.Context, o podset.Observation, m *memo
 		}
 	}
 	return o, nil
+}
+
+// searchVanished reads live one of the pods that have left the view without having been deleted, as far as could be seen,
+// and returns it if somebody took our label from it. The view shows only pods with the label.
+func (r *Reconciler) searchVanished(ctx context.Context, podSet *v1alpha1.PodSet, view SeenPods, m *memory) (*corev1.Pod, error) {
+	alive := sets.New[string]()
+	seen := sets.New[string]()
+	for _, pod := range view.Owned {
+		seen.Insert(pod.Name)
+		if !podset.IsDeleted(pod) && pod.UID != m.podDeleted {
+			alive.Insert(pod.Name)
+		}
+	}
+	for name := range m.alive {
+		if !seen.Has(name) {
+			m.vanished.Insert(name)
+		}
+	}
+	m.alive = alive
+	for name := range m.vanished {
+		pod := &corev1.Pod{}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: podSet.Namespace, Name: name}, pod)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("reading pod %s, which is out of sight: %w", name, err)
+		}
+		_, labelled := pod.Labels[v1alpha1.PodSetLabel]
+		if err == nil && podset.IsOwnedBy(pod, podSet) && !podset.IsDeleted(pod) && !labelled {
+			return pod, nil
+		}
+		m.vanished.Delete(name)
+		return nil, nil
+	}
+	return nil, nil
+}
+
+// untilNextSearch is when to look for the next pod that has left the view, zero if there is none.
+func (m *memory) untilNextSearch() time.Duration {
+	if m.vanished.Len() == 0 {
+		return 0
+	}
+	return conflictRetry
 }

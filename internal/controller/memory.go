@@ -27,18 +27,54 @@ type memory struct {
 	// certainUntil is until when the cached view, if it holds the writes remembered here, counts as lacking no other's:
 	// for a while after a live look, unless the outcome of a write became unknown since.
 	certainUntil time.Time
-	// askedName is the name of the pod whose creation had an unknown outcome.
-	askedName string
+	// asked are the names of pods whose creation had an unknown outcome, with the time when the request is given up.
+	asked map[string]time.Time
+	// alive are the names of the pods that were last seen and not being deleted, vanished those that have left the view
+	// since and were not deleted as far as could be seen.
+	alive, vanished sets.Set[string]
 
 	takenNames sets.Set[string]
 	// refusedPods are the pods whose deletion was refused.
 	refusedPods sets.Set[types.UID]
 	backoff     podset.Backoff
+	progress    podset.Progress
 	holds       map[podset.Action]podset.Hold
 	// heldGeneration is the generation of the spec that the holds are about.
 	heldGeneration int64
 
+	// revision is that of the template in the spec of revisionGeneration.
+	revision           string
+	revisionGeneration int64
+
 	singleEvents flowcontrol.PassiveRateLimiter
+}
+
+// lateFor is for how long a request whose outcome is unknown may still be carried out. The API server gives up a request
+// after a minute, unless it is told otherwise.
+const lateFor = time.Minute
+
+// inDoubt returns the names of the pods that a late request may still make, and when the last of these is given up.
+func (m *memory) inDoubt(now time.Time) (asked sets.Set[string], until time.Time) {
+	asked = sets.New[string]()
+	for name, givenUp := range m.asked {
+		if !now.Before(givenUp) {
+			delete(m.asked, name)
+			continue
+		}
+		asked.Insert(name)
+		if givenUp.After(until) {
+			until = givenUp
+		}
+	}
+	return asked, until
+}
+
+// revisionOf returns the revision of the PodSet's template, which changes at most with the generation.
+func (m *memory) revisionOf(podSet *v1alpha1.PodSet) string {
+	if m.revision == "" || m.revisionGeneration != podSet.Generation {
+		m.revision, m.revisionGeneration = podset.Revision(podSet.Spec.Template), podSet.Generation
+	}
+	return m.revision
 }
 
 func (m *memory) hold(action podset.Action, generation int64, hold podset.Hold) {
@@ -74,6 +110,8 @@ func (m *memories) of(podSet *v1alpha1.PodSet) *memory {
 	}
 	m.byKey[key] = &memory{
 		uid:          podSet.UID,
+		asked:        map[string]time.Time{},
+		vanished:     sets.New[string](),
 		takenNames:   sets.New[string](),
 		refusedPods:  sets.New[types.UID](),
 		holds:        map[podset.Action]podset.Hold{},

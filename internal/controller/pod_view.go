@@ -185,26 +185,45 @@ func trimPod(object any) (any, error) {
 			CreationTimestamp: pod.CreationTimestamp,
 			DeletionTimestamp: pod.DeletionTimestamp,
 			OwnerReferences:   pod.OwnerReferences,
-			Labels:            pick(pod.Labels, v1alpha1.PodSetLabel),
+			Labels:            pick(pod.Labels, v1alpha1.PodSetLabel, v1alpha1.TemplateHashLabel),
 			Annotations:       pick(pod.Annotations, v1alpha1.DeleteMeAnnotation, corev1.PodDeletionCost),
 		},
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase},
 	}
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			trimmed.Status.Conditions = []corev1.PodCondition{{
-				Type:               condition.Type,
-				Status:             condition.Status,
-				LastTransitionTime: condition.LastTransitionTime,
-			}}
+		kept := corev1.PodCondition{Type: condition.Type, Status: condition.Status}
+		switch {
+		case condition.Type == corev1.PodReady:
+			kept.LastTransitionTime = condition.LastTransitionTime
+		case condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse:
+			kept.Reason = condition.Reason
+		default:
+			continue
 		}
+		trimmed.Status.Conditions = append(trimmed.Status.Conditions, kept)
 	}
-	for _, container := range pod.Status.ContainerStatuses {
-		trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses,
-			corev1.ContainerStatus{RestartCount: container.RestartCount})
-	}
+	trimmed.Status.InitContainerStatuses = trimContainers(pod.Status.InitContainerStatuses)
+	trimmed.Status.ContainerStatuses = trimContainers(pod.Status.ContainerStatuses)
 	return trimmed, nil
+}
+
+// trimContainers keeps how often containers were restarted, and why those that do not run do not.
+func trimContainers(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var trimmed []corev1.ContainerStatus
+	for _, status := range statuses {
+		kept := corev1.ContainerStatus{RestartCount: status.RestartCount}
+		switch state := status.State; {
+		case state.Waiting != nil:
+			kept.Name = status.Name
+			kept.State.Waiting = &corev1.ContainerStateWaiting{Reason: state.Waiting.Reason}
+		case state.Terminated != nil:
+			kept.Name = status.Name
+			kept.State.Terminated = &corev1.ContainerStateTerminated{Reason: state.Terminated.Reason, ExitCode: state.Terminated.ExitCode}
+		}
+		trimmed = append(trimmed, kept)
+	}
+	return trimmed
 }
 
 // pick returns those of the keys that the map has, with their values.

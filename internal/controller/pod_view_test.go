@@ -221,7 +221,7 @@ func answers(t *testing.T, web *v1alpha1.PodSet, all pods) map[string]any {
 		orphan, _ := orphanOf(pod)
 		answers["indexes and mapping of "+pod.Name] = []any{controller, orphan, podSetOf(t.Context(), pod)}
 	}
-	o.Backoff = podset.Backoff{}.Observe(o.Owned, nil, now)
+	o.Backoff = podset.Backoff{}.Observe(o.Owned, "", now)
 	answers["step"] = told(podset.Decide(o))
 	answers["status"] = podset.Status(o)
 	answers["next look"] = podset.NextLook(o)

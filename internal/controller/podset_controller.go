@@ -69,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	m := r.memories.of(podSet)
 
-	observation, fresh, err := r.observe(podSet, m)
+	observation, fresh, err := r.observe(ctx, podSet, m)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -81,12 +81,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := errors.Join(actErr, reportErr); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: soonest(actAgain, reportAgain, untilNextLook(observation))}, nil
+	return ctrl.Result{RequeueAfter: soonest(actAgain, reportAgain, r.untilNextLook(observation), m.untilNextSearch())}, nil
 }
 
 // observe looks at the PodSet's pods in the cached view. It reports false if the view does not hold every write this
 // manager has made for the PodSet yet; then nothing may be decided.
-func (r *Reconciler) observe(podSet *v1alpha1.PodSet, m *memory) (podset.Observation, bool, error) {
+func (r *Reconciler) observe(ctx context.Context, podSet *v1alpha1.PodSet, m *memory) (podset.Observation, bool, error) {
 	view, err := r.Pods.Of(podSet)
 	if err != nil {
 		return podset.Observation{}, false, fmt.Errorf("reading the pods of the PodSet: %w", err)
@@ -94,49 +94,64 @@ func (r *Reconciler) observe(podSet *v1alpha1.PodSet, m *memory) (podset.Observa
 	if !m.isIn(podSet, view) {
 		return podset.Observation{}, false, nil
 	}
-	now := r.Clock.Now()
-	m.backoff = m.backoff.Observe(view.Owned, podSet.Spec.Template, now)
-	m.releaseHolds(podSet.Generation)
-	return podset.Observation{
+	unlabelled, err := r.searchVanished(ctx, podSet, view, m)
+	if err != nil {
+		return podset.Observation{}, false, err
+	}
+	o := podset.Observation{
 		PodSet:      podSet,
 		Owned:       view.Owned,
 		Orphans:     view.Orphans,
+		Unlabelled:  unlabelled,
+		Revision:    m.revisionOf(podSet),
 		TakenNames:  m.takenNames,
-		AskedName:   m.askedName,
 		RefusedPods: m.refusedPods,
-		Backoff:     m.backoff,
 		Holds:       m.holds, // not a copy: the report is to tell what act is refused
-		Now:         now,
-	}, true, nil
+		Now:         r.Clock.Now(),
+	}
+	o.AskedNames, o.InDoubtUntil = m.inDoubt(o.Now)
+	m.releaseHolds(podSet.Generation)
+	m.backoff = m.backoff.Observe(o.Owned, o.Revision, o.Now)
+	o.Backoff = m.backoff
+	m.progress = m.progress.Observe(o)
+	o.Progress = m.progress
+	return o, true, nil
 }
 
 // decideAndAct takes the step that the observation asks for. If the cached view cannot be relied on, the step is decided
-// again on a live one, of the PodSet as well as of its pods.
+// again on a live one, of the PodSet as well as of its pods. Nothing is deleted or released by a spec that is no longer
+// asked for, nor for a PodSet that is going away.
 func (r *Reconciler) decideAndAct(ctx context.Context, o podset.Observation, m *memory) (time.Duration, error) {
 	step := podset.Decide(o)
-	if m.mayRely(step, o.Now) {
-		return r.act(ctx, o, step, m)
+	relies := m.mayRely(step, o.Now)
+	if !relies || step.Action == podset.Delete || step.Action == podset.Release {
+		current, err := r.isCurrent(ctx, o.PodSet)
+		if err != nil {
+			return retry(err)
+		}
+		if !current {
+			return staleCheck, nil // the event that brings the PodSet up to date starts a reconcile before
+		}
 	}
-	if current, err := r.isCurrent(ctx, o.PodSet); err != nil {
-		return r.failed(ctx, o, step, err, m)
-	} else if !current {
-		return conflictRetry, nil
+	if !relies {
+		live, err := r.livePods(ctx, o, m)
+		if err != nil {
+			return retry(fmt.Errorf("reading the pods of the PodSet live: %w", err))
+		}
+		m.certainUntil = o.Now.Add(certainFor)
+		step = podset.Decide(live)
 	}
-	live, err := r.livePods(ctx, o, m)
-	if err != nil {
-		return r.failed(ctx, o, step, fmt.Errorf("reading the pods of the PodSet live: %w", err), m)
-	}
-	m.certainUntil = o.Now.Add(certainFor)
-	return r.act(ctx, o, podset.Decide(live), m)
+	return r.act(ctx, o, step, m)
 }
 
-// untilNextLook is how long nothing will be due as far as the observation can tell, zero if for ever.
-func untilNextLook(o podset.Observation) time.Duration {
+// untilNextLook is how long nothing will be due as far as the observation can tell, zero if for ever. It counts from now:
+// the requests since the observation took time.
+func (r *Reconciler) untilNextLook(o podset.Observation) time.Duration {
 	next := podset.NextLook(o)
 	if next.IsZero() {
 		return 0
 	}
-	return next.Sub(o.Now)
+	return max(time.Nanosecond, next.Sub(r.Clock.Now()))
 }
 
 // soonest returns the shortest of the durations that are not zero.

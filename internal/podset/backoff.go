@@ -4,7 +4,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubectl/pkg/util/podutils"
@@ -23,16 +22,16 @@ const (
 type Backoff struct {
 	delay    time.Duration
 	since    time.Time
-	template *corev1.PodTemplateSpec
+	revision string
 	seen     sets.Set[types.UID]
 }
 
 // Observe returns the backoff after a look at the PodSet's pods. Pods that ended within ten minutes of their creation
 // count once each; those that ended while a delay was running do not lengthen it, so that many pods failing
-// together are one failure. A new template starts afresh.
-func (b Backoff) Observe(owned []*corev1.Pod, template *corev1.PodTemplateSpec, now time.Time) Backoff {
-	next := Backoff{delay: b.delay, since: b.since, template: b.template, seen: sets.New[types.UID]()}
-	if b.delay > 0 && (now.Sub(b.since) > healthyAfter || !equality.Semantic.DeepEqual(b.template, template)) {
+// together are one failure. A new revision of the template starts afresh.
+func (b Backoff) Observe(owned []*corev1.Pod, revision string, now time.Time) Backoff {
+	next := Backoff{delay: b.delay, since: b.since, revision: b.revision, seen: sets.New[types.UID]()}
+	if b.delay > 0 && (now.Sub(b.since) > healthyAfter || b.revision != revision) {
 		next.delay = 0
 	}
 	failed := false
@@ -45,7 +44,7 @@ func (b Backoff) Observe(owned []*corev1.Pod, template *corev1.PodTemplateSpec, 
 	}
 	if failed && (next.delay == 0 || !now.Before(next.until())) {
 		next.delay = min(max(2*next.delay, firstDelay), maxDelay)
-		next.since, next.template = now, template
+		next.since, next.revision = now, revision
 	}
 	return next
 }

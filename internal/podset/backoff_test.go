@@ -94,7 +94,7 @@ func TestBackoff(t *testing.T) {
 			var backoff Backoff
 			for i, look := range looks {
 				at := now.Add(look.after)
-				backoff = backoff.Observe(look.pods, nil, at)
+				backoff = backoff.Observe(look.pods, "", at)
 				if got := wait(backoff, look.pods, at); got != look.want {
 					t.Errorf("look %d, after %s: wait for %s, want %s", i+1, look.after, got, look.want)
 				}
@@ -120,7 +120,7 @@ func TestBackoffDoublesFromOneSecondToFiveMinutes(t *testing.T) {
 	)
 	for at := now; len(got) < 11; {
 		owned = append(owned, pod(fmt.Sprint("pod-", len(owned)), failed, createdAt(at)))
-		backoff = backoff.Observe(owned, nil, at)
+		backoff = backoff.Observe(owned, "", at)
 		delay := wait(backoff, owned, at)
 		got = append(got, delay)
 		at = at.Add(delay)
@@ -148,7 +148,7 @@ func TestBackoffStartsAfreshWithANewTemplate(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			owned := pods{pod("a", failed, created(0))}
-			backoff := Backoff{}.Observe(owned, test.before, now).Observe(owned, test.after, now)
+			backoff := Backoff{}.Observe(owned, Revision(test.before), now).Observe(owned, Revision(test.after), now)
 			mustEqual(t, wait(backoff, owned, now), test.want)
 		})
 	}
@@ -157,6 +157,6 @@ func TestBackoffStartsAfreshWithANewTemplate(t *testing.T) {
 func TestBackoffIsNotChangedByObserve(t *testing.T) {
 	owned := pods{pod("a", failed, created(0))}
 	before := podsFailing()
-	before.Observe(owned, nil, now.Add(time.Minute))
+	before.Observe(owned, "", now.Add(time.Minute))
 	mustEqual(t, wait(before, owned, now), time.Second)
 }

@@ -112,6 +112,13 @@ var (
 
 func onNode(name string) podOption { return func(p *corev1.Pod) { p.Spec.NodeName = name } }
 
+// present is the revision of the present template in tests that have one.
+const present = "present"
+
+func ofRevision(revision string) podOption {
+	return func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, v1alpha1.TemplateHashLabel, revision) }
+}
+
 func annotated(key, value string) podOption {
 	return func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) }
 }
@@ -132,7 +139,7 @@ func restarts(counts ...int32) podOption {
 
 // podsFailing is the backoff just after the first pod failed.
 func podsFailing() Backoff {
-	return Backoff{}.Observe(pods{pod("bad", failed, created(0))}, nil, now)
+	return Backoff{}.Observe(pods{pod("bad", failed, created(0))}, "", now)
 }
 
 // held is the hold of an action that was refused and may be tried again at a time.

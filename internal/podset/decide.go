@@ -18,14 +18,23 @@ type Observation struct {
 	Owned []*corev1.Pod
 	// Orphans are the pods that carry the PodSet's label and have no controller.
 	Orphans []*corev1.Pod
+	// Unlabelled is a pod whose controller is the PodSet and from which somebody took the PodSet's label, nil if none is
+	// known.
+	Unlabelled *corev1.Pod
+	// Revision is that of the PodSet's template.
+	Revision string
 	// TakenNames are names known to belong to pods that are neither owned nor orphans.
 	TakenNames sets.Set[string]
-	// AskedName is the name of a pod whose creation was tried with unknown outcome, empty if there is none.
-	AskedName string
+	// AskedNames are the names of pods whose creation was tried with unknown outcome, and may yet be carried out.
+	AskedNames sets.Set[string]
+	// InDoubtUntil is when the last of these requests is given up.
+	InDoubtUntil time.Time
 	// RefusedPods are the pods that the API server refused to delete.
 	RefusedPods sets.Set[types.UID]
 	// Backoff is the delay after pods that failed.
 	Backoff Backoff
+	// Progress tells since when the PodSet has not come closer to its spec.
+	Progress Progress
 	// Holds tell which actions were refused and are not tried again yet.
 	Holds map[Action]Hold
 	// Now is the time of the observation.
@@ -40,6 +49,7 @@ const (
 	Nothing Action = ""
 	Create  Action = "Create"
 	Adopt   Action = "Adopt"
+	Release Action = "Release"
 	Delete  Action = "Delete"
 )
 
@@ -48,9 +58,13 @@ type Why string
 
 // The purposes of the steps.
 const (
-	PodMissing Why = "pod missing"
-	ScaleDown  Why = "scale down"
-	History    Why = "failed pods history limit"
+	PodMissing   Why = "pod missing"
+	LabelRemoved Why = "label removed"
+	ScaleDown    Why = "scale down"
+	DeleteMeNow  Why = "delete-me"
+	RollOut      Why = "roll-out"
+	OldRevision  Why = "old revision"
+	History      Why = "failed pods history limit"
 )
 
 // Step is the one next change to make.
@@ -59,8 +73,11 @@ type Step struct {
 	Why    Why
 	// Name is the name of the pod to create.
 	Name string
-	// Pod is the pod to adopt or to delete.
+	// Pod is the pod to adopt, to release or to delete.
 	Pod *corev1.Pod
+	// Replacement, if not empty, is the name of the pod that will be created for the one deleted. If the API server would
+	// not take it, the pod is not to be deleted.
+	Replacement string
 }
 
 // PodName is the name of the pod that the step is about.
@@ -94,46 +111,70 @@ func Decide(o Observation) Step {
 	if isBeingDeleted(o.PodSet) {
 		return Step{}
 	}
-	step := Step{}
-	switch active := o.active(); {
-	case o.missing() > 0:
-		step = o.addPod(active)
-	case len(active) > o.desired():
-		step = Step{Action: Delete, Why: ScaleDown, Pod: leastUseful(active, o.RefusedPods)}
+	c := o.census()
+	for _, consider := range []func() Step{c.release, c.scale, c.replaceMarked, c.rollOut, c.trimHistory} {
+		if step := consider(); step.Action != Nothing && !o.isHeld(step.Action) {
+			return step
+		}
 	}
-	if step.Action == Nothing || o.isHeld(step.Action) {
-		step = o.trimHistory()
-	}
-	if o.isHeld(step.Action) {
+	return Step{}
+}
+
+// release lets go of a pod that somebody took out of the set.
+func (c census) release() Step {
+	if c.Unlabelled == nil {
 		return Step{}
 	}
-	return step
+	return Step{Action: Release, Why: LabelRemoved, Pod: c.Unlabelled}
+}
+
+// scale adds a pod if there are too few, and removes the least useful one if there are too many.
+func (c census) scale() Step {
+	switch {
+	case c.missing() > 0:
+		return c.addPod()
+	case c.excess() > 0:
+		return Step{Action: Delete, Why: ScaleDown, Pod: c.leastUseful(c.active)}
+	default:
+		return Step{}
+	}
 }
 
 // addPod adopts an orphan if there is one, else creates a pod, unless pods keep failing.
-func (o Observation) addPod(active []*corev1.Pod) Step {
-	if orphan := leastName(filter(o.Orphans, isActive)); orphan != nil && !o.isHeld(Adopt) {
+func (c census) addPod() Step {
+	if orphan := leastName(filter(c.Orphans, isActive)); orphan != nil && !c.isHeld(Adopt) {
 		return Step{Action: Adopt, Why: PodMissing, Pod: orphan}
 	}
-	if !o.Backoff.holdsUntil(active, o.Now).IsZero() {
+	if !c.mayCreate() || c.missing() <= c.inDoubt {
 		return Step{}
 	}
-	return Step{Action: Create, Why: PodMissing, Name: o.nextName()}
+	return Step{Action: Create, Why: PodMissing, Name: c.nextName()}
 }
 
 // nextName is the name of the next pod. A name that was asked for with unknown outcome is asked for again: then it does
 // not matter whether the first request is carried out after all.
-func (o Observation) nextName() string {
-	taken := o.takenNames()
-	if o.AskedName != "" && !taken.Has(o.AskedName) {
-		return o.AskedName
+func (c census) nextName() string {
+	taken := c.takenNames()
+	for _, asked := range sets.List(c.AskedNames) {
+		if !taken.Has(asked) {
+			return asked
+		}
 	}
-	return freeName(o.PodSet.Name, o.PodSet.UID, taken.Has)
+	return freeName(c.PodSet.Name, c.PodSet.UID, taken.Has)
 }
 
-func (o Observation) trimHistory() Step {
-	limit := int(ptr.Deref(o.PodSet.Spec.FailedPodsHistoryLimit, 1))
-	pod := beyondHistory(o.Owned, limit, o.RefusedPods)
+// replaceMarked removes a pod that the user wants replaced at once, if a new one can be created.
+func (c census) replaceMarked() Step {
+	marked := filter(c.active, isMarkedNow)
+	if len(marked) == 0 || !c.mayCreate() {
+		return Step{}
+	}
+	return Step{Action: Delete, Why: DeleteMeNow, Pod: c.leastUseful(marked), Replacement: c.nextName()}
+}
+
+func (c census) trimHistory() Step {
+	limit := int(ptr.Deref(c.PodSet.Spec.FailedPodsHistoryLimit, 1))
+	pod := beyondHistory(c.Owned, limit, c.RefusedPods)
 	if pod == nil {
 		return Step{}
 	}
@@ -152,13 +193,16 @@ func NextLook(o Observation) time.Time {
 			next = t
 		}
 	}
+	c := o.census()
 	for _, hold := range o.Holds {
 		consider(hold.Until)
 	}
-	if o.missing() > 0 {
-		consider(o.Backoff.holdsUntil(o.active(), o.Now))
+	if c.missing() > 0 || c.replaces() {
+		consider(o.Backoff.holdsUntil(c.active, o.Now))
+		consider(o.InDoubtUntil)
 	}
-	for _, pod := range o.active() {
+	consider(o.Progress.deadline(o.PodSet))
+	for _, pod := range c.active {
 		if since := readySince(pod); !since.IsZero() {
 			// A pod is available after that time, not at it.
 			consider(since.Add(time.Duration(o.PodSet.Spec.MinReadySeconds)*time.Second + 1))
@@ -167,32 +211,7 @@ func NextLook(o Observation) time.Time {
 	return next
 }
 
-func (o Observation) desired() int { return int(ptr.Deref(o.PodSet.Spec.Replicas, 1)) }
-
-func (o Observation) active() []*corev1.Pod { return filter(o.Owned, isActive) }
-
-// missing is how many pods to add, none if it is not positive.
-func (o Observation) missing() int {
-	missing := o.desired() - len(o.active())
-	if o.PodSet.Spec.PodReplacementPolicy == v1alpha1.TerminationComplete && missing > 0 {
-		missing -= len(filter(o.Owned, isTerminating))
-	}
-	return missing
-}
-
 func (o Observation) isHeld(action Action) bool { return o.Now.Before(o.Holds[action].Until) }
-
-// takenNames are the names no new pod can have, those of terminating and finished pods included.
-func (o Observation) takenNames() sets.Set[string] {
-	taken := o.TakenNames.Clone()
-	for _, pod := range o.Owned {
-		taken.Insert(pod.Name)
-	}
-	for _, pod := range o.Orphans {
-		taken.Insert(pod.Name)
-	}
-	return taken
-}
 
 func leastName(pods []*corev1.Pod) *corev1.Pod {
 	var least *corev1.Pod

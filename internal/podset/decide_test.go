@@ -73,11 +73,11 @@ func TestDecide(t *testing.T) {
 			Step{Action: Create, Why: PodMissing, Name: slot(5)},
 		},
 		"a name was asked for with unknown outcome: it is asked for again, before lower slots": {
-			Observation{PodSet: podSet(2), Owned: pods{pod(slot(1))}, AskedName: slot(2)},
+			Observation{PodSet: podSet(2), Owned: pods{pod(slot(1))}, AskedNames: sets.New(slot(2))},
 			create(slot(2)),
 		},
 		"a name was asked for with unknown outcome, and its pod is there: the lowest free slot": {
-			Observation{PodSet: podSet(2), Owned: pods{pod(slot(1))}, AskedName: slot(1)},
+			Observation{PodSet: podSet(2), Owned: pods{pod(slot(1))}, AskedNames: sets.New(slot(1))},
 			create(slot(0)),
 		},
 		"strangers have names: they are not used": {

@@ -7,51 +7,57 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubectl/pkg/util/podutils"
 
 	"example.com/podset-operator/api/v1alpha1"
 )
 
-// leastUseful returns the active pod to delete first, or nil if there is none. The order is total, so the same pods
-// always give the same answer. It follows ReplicaSet's, with the delete-me mark in front, and before that a rule that
-// keeps one pod whose deletion is refused from blocking all others.
-func leastUseful(active []*corev1.Pod, refused sets.Set[types.UID]) *corev1.Pod {
-	if len(active) == 0 {
+// leastUseful returns the one of some active pods to delete first, or nil if there is none. The order is total, so the same
+// pods always give the same answer. It follows ReplicaSet's, with the delete-me mark and the revision in front, and before
+// that a rule that keeps one pod whose deletion is refused from blocking all others.
+func (c census) leastUseful(candidates []*corev1.Pod) *corev1.Pod {
+	if len(candidates) == 0 {
 		return nil
 	}
 	onNode := map[string]int{}
-	for _, pod := range active {
+	for _, pod := range c.active {
 		if pod.Spec.NodeName != "" {
 			onNode[pod.Spec.NodeName]++
 		}
 	}
+	isOld := func(pod *corev1.Pod) bool { return c.revisionOf(pod) != c.Revision }
+	// In the middle of a roll-out the new pods may be the ones that serve nobody.
+	allNeeded := len(c.old) > 0 && c.available <= c.desired-c.tolerated
+	isNeeded := func(pod *corev1.Pod) bool { return allNeeded && c.isAvailable(pod) }
 	rules := []func(a, b *corev1.Pod) int{
 		// 0. Not yet refused before refused.
-		func(a, b *corev1.Pod) int { return trueFirst(!refused.Has(a.UID), !refused.Has(b.UID)) },
+		func(a, b *corev1.Pod) int { return trueFirst(!c.RefusedPods.Has(a.UID), !c.RefusedPods.Has(b.UID)) },
 		// 1. Marked for deletion by the user before unmarked.
 		func(a, b *corev1.Pod) int { return trueFirst(isMarked(a), isMarked(b)) },
-		// 2. Not bound to a node before bound: nothing runs yet.
+		// 2. Not needed to keep enough pods available before needed.
+		func(a, b *corev1.Pod) int { return trueFirst(!isNeeded(a), !isNeeded(b)) },
+		// 3. Of an older template before of the present one: it has to go anyway.
+		func(a, b *corev1.Pod) int { return trueFirst(isOld(a), isOld(b)) },
+		// 4. Not bound to a node before bound: nothing runs yet.
 		func(a, b *corev1.Pod) int { return trueFirst(a.Spec.NodeName == "", b.Spec.NodeName == "") },
-		// 3. Pending before Unknown before Running: less is lost.
+		// 5. Pending before Unknown before Running: less is lost.
 		func(a, b *corev1.Pod) int { return cmp.Compare(progress(a), progress(b)) },
-		// 4. Not ready before ready: it serves nobody.
+		// 6. Not ready before ready: it serves nobody.
 		func(a, b *corev1.Pod) int { return trueFirst(!podutils.IsPodReady(a), !podutils.IsPodReady(b)) },
-		// 5. Lower deletion cost first: whoever set it knows better than the rules below.
+		// 7. Lower deletion cost first: whoever set it knows better than the rules below.
 		func(a, b *corev1.Pod) int { return cmp.Compare(deletionCost(a), deletionCost(b)) },
-		// 6. On a node with more siblings first: this evens out the spread.
+		// 8. On a node with more siblings first: this evens out the spread.
 		func(a, b *corev1.Pod) int { return cmp.Compare(onNode[b.Spec.NodeName], onNode[a.Spec.NodeName]) },
-		// 7. Ready for less time first: caches and connections are worth keeping.
+		// 9. Ready for less time first: caches and connections are worth keeping.
 		func(a, b *corev1.Pod) int { return readySince(b).Compare(readySince(a)) },
-		// 8. More restarts first: it is less healthy.
+		// 10. More restarts first: it is less healthy.
 		func(a, b *corev1.Pod) int { return cmp.Compare(maxRestarts(b), maxRestarts(a)) },
-		// 9. Younger first.
+		// 11. Younger first.
 		func(a, b *corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) },
-		// 10. By name, so that ties are always broken the same way.
+		// 12. By name, so that ties are always broken the same way.
 		func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) },
 	}
-	return slices.MinFunc(active, func(a, b *corev1.Pod) int {
+	return slices.MinFunc(candidates, func(a, b *corev1.Pod) int {
 		for _, rule := range rules {
 			if order := rule(a, b); order != 0 {
 				return order
@@ -75,6 +81,11 @@ func trueFirst(a, b bool) int {
 func isMarked(pod *corev1.Pod) bool {
 	value, marked := pod.Annotations[v1alpha1.DeleteMeAnnotation]
 	return marked && value != "false"
+}
+
+// isMarkedNow reports whether the user wants the pod replaced without waiting for a scale-down.
+func isMarkedNow(pod *corev1.Pod) bool {
+	return pod.Annotations[v1alpha1.DeleteMeAnnotation] == v1alpha1.DeleteMeNow
 }
 
 func progress(pod *corev1.Pod) int {

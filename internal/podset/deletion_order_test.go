@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -16,6 +17,7 @@ var deletionRules = []struct {
 	first, last podOption
 }{
 	{"marked before unmarked", deleteMe("true"), asIs},
+	{"of an older template before of the present", ofRevision("older"), ofRevision(present)},
 	{"not bound before bound", onNode(""), onNode("quiet")},
 	{"Pending before Unknown", pending, unknown},
 	{"Unknown before Running", unknown, running},
@@ -26,6 +28,12 @@ var deletionRules = []struct {
 	{"many restarts before few", restarts(0, 3), restarts(2, 2)},
 	{"young before old", created(time.Minute), created(time.Hour)},
 	{"by name", named("a"), named("b")},
+}
+
+// leastUsefulOf chooses among all active pods of a PodSet that wants none.
+func leastUsefulOf(active pods, refused ...types.UID) *corev1.Pod {
+	o := Observation{PodSet: podSet(0), Owned: active, RefusedPods: sets.New(refused...), Now: now, Revision: present}
+	return o.census().leastUseful(active)
 }
 
 // Of two pods that are the same by all rules before, a rule chooses one although all rules after it choose the other.
@@ -42,7 +50,7 @@ func TestEachRuleOfTheDeletionOrderPrecedesTheNext(t *testing.T) {
 			neighbour := pod("neighbour", readyFor(2*time.Hour), onNode("crowded"), deletionCostOf("5"), created(2*time.Hour))
 
 			for _, active := range []pods{{victim, survivor, neighbour}, {neighbour, survivor, victim}} {
-				if leastUseful(active, nil) != victim {
+				if leastUsefulOf(active) != victim {
 					t.Errorf("chose the wrong one of\n  right: %+v\n  wrong: %+v", victim, survivor)
 				}
 			}
@@ -74,14 +82,14 @@ func TestMarksAndCosts(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := leastUseful(pods{pod("a", test.a), pod("b", test.b)}, nil)
+			got := leastUsefulOf(pods{pod("a", test.a), pod("b", test.b)})
 			mustEqual(t, got.Name, test.want)
 		})
 	}
 }
 
 func TestLeastUsefulOfNoPods(t *testing.T) {
-	if got := leastUseful(nil, nil); got != nil {
+	if got := leastUsefulOf(nil); got != nil {
 		t.Errorf("chose %s of no pods", got.Name)
 	}
 }
@@ -115,7 +123,7 @@ func TestTheDeletionOrderIsTotal(t *testing.T) {
 func deletionOrder(active pods) []string {
 	var order []string
 	for len(active) > 0 {
-		victim := leastUseful(active, nil)
+		victim := leastUsefulOf(active)
 		order = append(order, victim.Name)
 		active = filter(active, func(pod *corev1.Pod) bool { return pod != victim })
 	}
@@ -124,11 +132,33 @@ func deletionOrder(active pods) []string {
 
 func TestAPodWhoseDeletionIsRefusedDoesNotBlockTheOthers(t *testing.T) {
 	marked, other := pod("a", ready, annotated("app.example.com/delete-me", "true")), pod("b", ready)
-	mustEqual(t, leastUseful(pods{marked, other}, nil).Name, "a")
-	mustEqual(t, leastUseful(pods{marked, other}, sets.New(marked.UID)).Name, "b")
-	mustEqual(t, leastUseful(pods{marked, other}, sets.New(marked.UID, other.UID)).Name, "a")
+	mustEqual(t, leastUsefulOf(pods{marked, other}).Name, "a")
+	mustEqual(t, leastUsefulOf(pods{marked, other}, marked.UID).Name, "b")
+	mustEqual(t, leastUsefulOf(pods{marked, other}, marked.UID, other.UID).Name, "a")
 
 	first, second := pod("a", failed), pod("b", failed)
 	mustEqual(t, beyondHistory(pods{first, second}, 1, nil).Name, "a")
 	mustEqual(t, beyondHistory(pods{first, second}, 1, sets.New(first.UID)).Name, "b")
+}
+
+func TestNewPodsGoFirstWhenEveryAvailablePodIsNeeded(t *testing.T) {
+	old, updated := pod("a", ready, ofRevision("older")), pod("b", notReady, ofRevision(present))
+	tests := map[string]struct {
+		replicas int32
+		updated  podOption
+		want     *corev1.Pod
+	}{
+		"the old pod is the only available one":   {1, asIs, updated},
+		"no pod needs to be available":            {0, asIs, old},
+		"the new pod is available too":            {1, ready, old},
+		"both are available, and both are needed": {2, ready, old},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.updated(updated)
+			defer notReady(updated)
+			o := Observation{PodSet: podSet(test.replicas), Owned: pods{old, updated}, Revision: present, Now: now}
+			mustEqual(t, o.census().leastUseful(o.Owned).Name, test.want.Name)
+		})
+	}
 }

@@ -1,7 +1,6 @@
 package podset
 
 import (
-	"fmt"
 	"hash/fnv"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,12 +29,17 @@ func podName(podSetName string, uid types.UID, slot int) string {
 	stride++
 	number := (offset + uint64(slot)%slots*stride) % slots //nolint:gosec // slots are counted from 0
 
-	digits := make([]byte, suffixLength)
+	return podSetName + "-pod" + safeText(number, suffixLength)
+}
+
+// safeText returns the last digits of a number, least first, in the letters of Kubernetes' safe alphabet.
+func safeText(number uint64, length int) string {
+	digits := make([]byte, length)
 	for i := range digits {
 		digits[i] = byte(number % safeLetters)
 		number /= safeLetters
 	}
-	return fmt.Sprintf("%s-pod%s", podSetName, rand.SafeEncodeString(string(digits)))
+	return rand.SafeEncodeString(string(digits))
 }
 
 // freeName returns the name of the lowest slot whose name is not taken.

@@ -11,8 +11,8 @@ import (
 )
 
 // NewPod returns the pod to create for the PodSet under the given name. Labels, annotations, finalizers and the spec come
-// from the template, the rest of the template's metadata is ignored. The membership label and the owner reference
-// are always ours.
+// from the template, the rest of the template's metadata is ignored. The labels of membership and revision and the owner
+// reference are always ours.
 func NewPod(podSet *v1alpha1.PodSet, name string) *corev1.Pod {
 	template := podSet.Spec.Template.DeepCopy()
 	if template == nil {
@@ -22,7 +22,7 @@ func NewPod(podSet *v1alpha1.PodSet, name string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       podSet.Namespace,
 			Name:            name,
-			Labels:          podLabels(podSet.Name, template.Labels),
+			Labels:          podLabels(podSet, template.Labels),
 			Annotations:     maps.Clone(template.Annotations),
 			Finalizers:      slices.Clone(template.Finalizers),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(podSet, v1alpha1.PodSetKind)},
@@ -31,10 +31,11 @@ func NewPod(podSet *v1alpha1.PodSet, name string) *corev1.Pod {
 	}
 }
 
-func podLabels(podSetName string, fromTemplate map[string]string) map[string]string {
-	labels := map[string]string{v1alpha1.AppLabel: podSetName}
+func podLabels(podSet *v1alpha1.PodSet, fromTemplate map[string]string) map[string]string {
+	labels := map[string]string{v1alpha1.AppLabel: podSet.Name}
 	maps.Copy(labels, fromTemplate)
-	labels[v1alpha1.PodSetLabel] = podSetName
+	labels[v1alpha1.PodSetLabel] = podSet.Name
+	labels[v1alpha1.TemplateHashLabel] = Revision(podSet.Spec.Template)
 	return labels
 }
 

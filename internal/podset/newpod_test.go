@@ -26,7 +26,7 @@ func TestNewPodFromATemplate(t *testing.T) {
 			UID:             "ignored",
 			ResourceVersion: "1",
 			OwnerReferences: []metav1.OwnerReference{{Name: "ignored"}},
-			Labels:          map[string]string{"tier": "front", v1alpha1.AppLabel: "own", v1alpha1.PodSetLabel: "tampered"},
+			Labels:          map[string]string{"tier": "front", v1alpha1.AppLabel: "own", v1alpha1.PodSetLabel: "tampered", v1alpha1.TemplateHashLabel: "tampered"},
 			Annotations:     map[string]string{"example.com/team": "blue"},
 			Finalizers:      []string{"example.com/finalizer"},
 		},
@@ -35,9 +35,12 @@ func TestNewPodFromATemplate(t *testing.T) {
 
 	mustEqual(t, got, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   "default",
-			Name:        "web-podb2c4d",
-			Labels:      map[string]string{"tier": "front", v1alpha1.AppLabel: "own", v1alpha1.PodSetLabel: "web"},
+			Namespace: "default",
+			Name:      "web-podb2c4d",
+			Labels: map[string]string{
+				"tier": "front", v1alpha1.AppLabel: "own", v1alpha1.PodSetLabel: "web",
+				v1alpha1.TemplateHashLabel: "4bxd28tg8f",
+			},
 			Annotations: map[string]string{"example.com/team": "blue"},
 			Finalizers:  []string{"example.com/finalizer"},
 			OwnerReferences: []metav1.OwnerReference{{
@@ -77,7 +80,9 @@ func TestNewPodSharesNothingWithTheTemplate(t *testing.T) {
 func TestDefaultPod(t *testing.T) {
 	pod := NewPod(podSet(1), "web-podb2c4d")
 
-	mustEqual(t, pod.Labels, map[string]string{"app": "web", "app.example.com/podset": "web"})
+	mustEqual(t, pod.Labels, map[string]string{
+		"app": "web", "app.example.com/podset": "web", "app.example.com/template-hash": "s6vf8jvv2p",
+	})
 	mustEqual(t, pod.Spec.ShareProcessNamespace, new(true))
 	mustEqual(t, pod.Spec.TerminationGracePeriodSeconds, new(int64(1)))
 	mustEqual(t, pod.Spec.AutomountServiceAccountToken, new(false))

@@ -25,7 +25,7 @@ type world struct {
 }
 
 func (w *world) observe() Observation {
-	w.backoff = w.backoff.Observe(w.owned, w.podSet.Spec.Template, w.now)
+	w.backoff = w.backoff.Observe(w.owned, Revision(w.podSet.Spec.Template), w.now)
 	return Observation{PodSet: w.podSet, Owned: w.owned, Orphans: w.orphans, Backoff: w.backoff, Now: w.now}
 }
 
@@ -48,6 +48,7 @@ func (w *world) take(step Step) {
 		justified = active < w.wanted() && isActive(step.Pod) && slices.Contains(w.orphans, step.Pod)
 		w.orphans = without(w.orphans, step.Pod)
 		w.owned = append(w.owned, step.Pod)
+	case Release: // nobody takes labels off pods here
 	case Delete:
 		justified = slices.Contains(w.owned, step.Pod) &&
 			(step.Why == ScaleDown && isActive(step.Pod) && active > w.wanted() ||

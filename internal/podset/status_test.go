@@ -155,6 +155,10 @@ func TestStatus(t *testing.T) {
 			test.seen.Now = now
 			test.want.ObservedGeneration = 7
 			test.want.Selector = "app.example.com/podset=web"
+			// All pods are of the present template.
+			test.seen.Revision = present
+			test.want.UpdatedReplicas = test.want.Replicas
+			test.want.CurrentRevision, test.want.UpdateRevision = present, present
 			mustEqual(t, Status(test.seen), test.want)
 
 			shuffle(test.seen.Owned)
@@ -163,10 +167,10 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// scalingUp and scaled are a PodSet before and after its one pod is there.
+// scalingUp and scaledUp are a PodSet before and after its one pod is there.
 func scalingUp(at time.Time) Observation { return Observation{PodSet: podSet(1), Now: at} }
 
-func scaled(at time.Time) Observation {
+func scaledUp(at time.Time) Observation {
 	return Observation{PodSet: podSet(1), Owned: pods{pod("a", ready)}, Now: at}
 }
 
@@ -179,7 +183,7 @@ func following(before, o Observation) Observation {
 func TestStatusOfAnEqualObservationIsEqual(t *testing.T) {
 	broken := scalingUp(now)
 	broken.Holds = held(Create, now.Add(time.Hour), Problem{Reason: "InvalidTemplate", Message: "no", Stalled: true})
-	for name, before := range map[string]Observation{"reconciling": scalingUp(now), "ready": scaled(now), "stalled": broken} {
+	for name, before := range map[string]Observation{"reconciling": scalingUp(now), "ready": scaledUp(now), "stalled": broken} {
 		t.Run(name, func(t *testing.T) {
 			again := before
 			again.PodSet = before.PodSet.DeepCopy()
@@ -197,7 +201,7 @@ func TestConditionsKeepTheirTransitionTimeUntilTheirStatusChanges(t *testing.T) 
 	got := Status(following(scalingUp(now), waiting))
 	mustEqual(t, got.Conditions, reconcilingBecause("PodsNotAvailable", "0 of 1 pods are available"))
 
-	got = Status(following(waiting, scaled(later)))
+	got = Status(following(waiting, scaledUp(later)))
 	want := readyBecause("PodsAvailable", "1 of 1 pods are available")
 	want[0].LastTransitionTime = metav1.NewTime(later)
 	mustEqual(t, got.Conditions, want)
@@ -212,7 +216,7 @@ func TestReconcilingAndStalledTakeTurnsAndGo(t *testing.T) {
 	}{
 		"reconciling": {scalingUp(now), []string{"Ready=False", "Reconciling=True"}},
 		"stalled":     {broken, []string{"Ready=False", "Stalled=True"}},
-		"ready":       {scaled(now), []string{"Ready=True"}},
+		"ready":       {scaledUp(now), []string{"Ready=True"}},
 	}
 	for from, before := range situations {
 		for to, after := range situations {
@@ -234,8 +238,8 @@ func TestReconcilingAndStalledTakeTurnsAndGo(t *testing.T) {
 }
 
 func TestStatusIsAboutTheGenerationObserved(t *testing.T) {
-	next := scaled(now)
-	next = following(scaled(now), next)
+	next := scaledUp(now)
+	next = following(scaledUp(now), next)
 	next.PodSet.Generation = 8
 	got := Status(next)
 	mustEqual(t, got.ObservedGeneration, int64(8))
@@ -243,7 +247,7 @@ func TestStatusIsAboutTheGenerationObserved(t *testing.T) {
 }
 
 func TestStatusKeepsTheConditionsOfOthers(t *testing.T) {
-	o := scaled(now)
+	o := scaledUp(now)
 	others := condition("example.com/Audited", metav1.ConditionTrue, "Fine", "")
 	o.PodSet.Status.Conditions = []metav1.Condition{others}
 

@@ -118,7 +118,9 @@ var _ = Describe("The API", func() {
 		podSet := get(ctx, named("frontend"))
 		names := settle(ctx, podSet, 2)
 		pod := podsIn(ctx, namespace)[names[0]]
-		Expect(pod.Labels).To(Equal(map[string]string{"app": "web", v1alpha1.PodSetLabel: "frontend"}))
+		Expect(pod.Labels).To(Equal(map[string]string{
+			"app": "web", v1alpha1.PodSetLabel: "frontend", v1alpha1.TemplateHashLabel: get(ctx, podSet).Status.UpdateRevision,
+		}))
 		Expect(pod.Annotations).To(HaveKeyWithValue("example.com/team", "blue"))
 		Expect(pod.Spec.InitContainers).To(HaveLen(1))
 		Expect(pod.Spec.InitContainers[0].Command).To(Equal([]string{"true"}))
@@ -130,8 +132,8 @@ var _ = Describe("The API", func() {
 	It("shows the columns that people know", func(ctx SpecContext) {
 		podSet := newPodSet(ctx, namespace, "web", 1)
 		settleReady(ctx, podSet, 1)
-		Expect(strings.Fields(kubectl("", "get", "podset", "web", "-n", namespace))[:10]).
-			To(Equal([]string{"NAME", "DESIRED", "CURRENT", "READY", "AVAILABLE", "AGE", "web", "1", "1", "1"}))
+		Expect(strings.Fields(kubectl("", "get", "podset", "web", "-n", namespace))[:12]).
+			To(Equal([]string{"NAME", "DESIRED", "CURRENT", "UP-TO-DATE", "READY", "AVAILABLE", "AGE", "web", "1", "1", "1", "1"}))
 		wide := kubectl("", "get", "podset", "web", "-n", namespace, "-o", "wide")
 		Expect(wide).To(And(ContainSubstring("SELECTOR"), ContainSubstring("app.example.com/podset=web"),
 			ContainSubstring("REASON"), ContainSubstring(v1alpha1.ReasonPodsAvailable)))

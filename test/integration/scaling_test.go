@@ -21,7 +21,9 @@ var _ = Describe("Scaling", func() {
 		for _, name := range settle(ctx, podSet, 3) {
 			Expect(name).To(MatchRegexp(`^example-podset-pod[bcdfghjklmnpqrstvwxz2456789]{5}$`))
 			pod := podsIn(ctx, namespace)[name]
-			Expect(pod.Labels).To(Equal(map[string]string{"app": "example-podset", v1alpha1.PodSetLabel: "example-podset"}))
+			Expect(pod.Labels).To(Equal(map[string]string{
+				"app": "example-podset", v1alpha1.PodSetLabel: "example-podset", v1alpha1.TemplateHashLabel: get(ctx, podSet).Status.UpdateRevision,
+			}))
 			Expect(pod.OwnerReferences).To(ConsistOf(*metav1.NewControllerRef(podSet, v1alpha1.PodSetKind)))
 		}
 		Consistently(func() []string { return activePods(ctx, podSet) }).Should(HaveLen(3), "nothing more should come")

@@ -24,7 +24,7 @@ func nextPod(podSet *v1alpha1.PodSet, pods []*corev1.Pod) *corev1.Pod {
 // act is what users, nodes and the garbage collector do.
 func (w *world) act(s step) {
 	switch s.action {
-	case scale, deletePodSet, deletePodSetForeground, deletePodSetOrphan, createPodSet, takeName, addOrphan, badSpec, goodSpec:
+	case scale, deletePodSet, deletePodSetForeground, deletePodSetOrphan, createPodSet, takeName, addOrphan, badSpec, goodSpec, newSpec:
 		w.actOnPodSet(s, w.server.podSet(namespace, podSetNames[s.podSet]))
 	case limitPods:
 		w.left.Quotas--
@@ -76,6 +76,13 @@ func (w *world) actOnPodSet(s step, podSet *v1alpha1.PodSet) {
 			image = ""
 		}
 		w.server.changePodSet(podSet, func(p *v1alpha1.PodSet) { p.Spec.Template = w.template(image) })
+	case newSpec:
+		w.left.NewSpecs--
+		image := goodImage
+		if podSet.Spec.Template == nil || podSet.Spec.Template.Spec.Containers[0].Image == goodImage {
+			image = otherImage
+		}
+		w.server.changePodSet(podSet, func(p *v1alpha1.PodSet) { p.Spec.Template = w.template(image) })
 	default:
 		panic(s.String())
 	}
@@ -102,6 +109,11 @@ func (w *world) actOnPod(s step, pod *corev1.Pod) {
 	case mark:
 		w.left.Marks--
 		change(func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.DeleteMeAnnotation: "true"} })
+	case markNow:
+		w.left.Marks--
+		change(func(p *corev1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.DeleteMeAnnotation: v1alpha1.DeleteMeNow}
+		})
 	case bindPod:
 		change(func(p *corev1.Pod) { p.Spec.NodeName = "node" })
 	case runPod:

@@ -53,6 +53,7 @@ const (
 	verbGetPodSet = "get-podset"
 	verbGetPod    = "get-pod"
 	verbListPods  = "list-pods"
+	verbTry       = "try"
 	verbCreate    = "create"
 	verbPatch     = "patch"
 	verbDelete    = "delete"
@@ -112,8 +113,11 @@ func (r *run) write(q request) (*corev1.Pod, *v1alpha1.PodSet, error) {
 	return pod, podSet, err
 }
 
-// remember notes that the manager knows of its write.
+// remember notes that the manager knows of its write. That of a pod without the label is in no view.
 func (r *run) remember(q request) {
+	if q.verb == verbPatch && !isMember(q.pod) {
+		return
+	}
 	known := &r.manager.known[r.podSet]
 	if known.uid != r.seen.UID {
 		*known = knownWrites{uid: r.seen.UID}
@@ -160,9 +164,17 @@ func (c cachedClient) Get(_ context.Context, key client.ObjectKey, object client
 	return nil
 }
 
-// Create creates a pod.
-func (c cachedClient) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+// Create creates a pod, or tries whether it could be created.
+func (c cachedClient) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
 	pod := object.(*corev1.Pod)
+	asked := client.CreateOptions{}
+	asked.ApplyOptions(options)
+	if len(asked.DryRun) > 0 {
+		if err := c.r.read(verbTry); err != nil {
+			return err
+		}
+		return c.r.world.server.tryPod(pod)
+	}
 	created, _, err := c.r.write(request{verb: verbCreate, pod: pod.DeepCopy()})
 	if err == nil {
 		created.DeepCopyInto(pod)

@@ -215,7 +215,8 @@ func (e *encoder) pod(p *corev1.Pod) {
 	e.text(p.Name)
 	e.meta(&p.ObjectMeta)
 	e.flag(isMember(p))
-	e.flag(p.Annotations[v1alpha1.DeleteMeAnnotation] != "")
+	e.text(p.Annotations[v1alpha1.DeleteMeAnnotation])
+	e.text(p.Labels[v1alpha1.TemplateHashLabel])
 	e.flag(p.Spec.NodeName != "")
 	e.text(string(p.Status.Phase))
 	for i := range p.Status.Conditions {
@@ -260,6 +261,8 @@ func (e *encoder) podSet(p *v1alpha1.PodSet) {
 	e.number(int64(p.Status.ReadyReplicas))
 	e.number(int64(p.Status.AvailableReplicas))
 	e.number(int64(p.Status.TerminatingReplicas))
+	e.number(int64(p.Status.UpdatedReplicas))
+	e.text(p.Status.CurrentRevision)
 	for _, name := range p.Status.PodNames {
 		e.text(name)
 	}
@@ -318,6 +321,10 @@ func (e *encoder) kind(v reflect.Value) {
 		e.flag(!v.IsNil())
 		if !v.IsNil() {
 			e.value(v.Elem())
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			e.value(v.Index(i))
 		}
 	case reflect.Slice:
 		e.number(int64(v.Len()))

@@ -102,6 +102,33 @@ var scenarios = map[string]setup{
 		Managers: 1, MaxLag: 6, Asleep: true, PodSets: 1, Replicas: 2, MaxReplicas: 2, Existing: 1, FaultKinds: ambiguous,
 		Budget: budget{Faults: 1, BadSpecs: 2, Minutes: 2, PodDeletes: 1},
 	},
+	"a new template": {
+		Managers: 1, MaxLag: 6, PodSets: 1, Replicas: 1, MaxReplicas: 1, Existing: 1, FaultKinds: ambiguous,
+		Budget: budget{Faults: 1, NewSpecs: 2, Restarts: 1},
+	},
+	"a new template, a pod given up for it": {
+		Managers: 1, MaxLag: 6, PodSets: 1, Replicas: 2, MaxReplicas: 2, Existing: 2, GivesUp: true, FaultKinds: ambiguous,
+		Budget: budget{Faults: 1, NewSpecs: 1, Meanwhiles: 1},
+	},
+	"a new template, scaled meanwhile": {
+		Managers: 1, MaxLag: 6, PodSets: 1, Replicas: 2, MaxReplicas: 3, Existing: 2, FaultKinds: faultsOf(lost),
+		Budget: budget{Faults: 1, NewSpecs: 1, Scales: 1},
+	},
+	"a new template by two managers": {
+		Managers: 2, MaxLag: 4, PodSets: 1, Replicas: 1, MaxReplicas: 1, Existing: 1, Budget: budget{NewSpecs: 1, Meanwhiles: 1},
+	},
+	"a new template, replaced when gone": {
+		Managers: 1, MaxLag: 6, PodSets: 1, Replicas: 1, MaxReplicas: 1, Existing: 1, TerminationComplete: true, FaultKinds: ambiguous,
+		Budget: budget{Faults: 2, NewSpecs: 1, PodDeletes: 1},
+	},
+	"a new template under a quota": {
+		Managers: 1, MaxLag: 6, PodSets: 1, Replicas: 1, MaxReplicas: 1, Existing: 1, FaultKinds: faultsOf(lost),
+		Budget: budget{Faults: 1, NewSpecs: 1, Quotas: 2, Minutes: 2},
+	},
+	"pods taken out of the set, and replaced at once": {
+		Managers: 1, MaxLag: 6, PodSets: 1, Replicas: 2, MaxReplicas: 2, Existing: 2, FaultKinds: ambiguous,
+		Budget: budget{Faults: 1, Unlabels: 1, Marks: 1, Scales: 1},
+	},
 	"scheduled, running and ready one after the other": {
 		Managers: 1, MaxLag: 6, PodSets: 1, Replicas: 2, MaxReplicas: 2, FineSteps: true, FaultKinds: faultsOf(lost, late),
 		Budget: budget{Faults: 1, Scales: 1, Unreadies: 1},

@@ -147,6 +147,7 @@ type run struct {
 	world   *world
 	manager *manager
 	podSet  int
+	began   time.Time
 
 	// seen and seenPods are what the reconcile saw of its PodSet and its pods, live what it last read from the server.
 	seen     *v1alpha1.PodSet
@@ -171,7 +172,7 @@ const (
 
 // reconcile runs the production code once.
 func (w *world) reconcile(m *manager, podSet int) {
-	r := &run{world: w, manager: m, podSet: podSet}
+	r := &run{world: w, manager: m, podSet: podSet, began: w.now}
 	reconciler := &controller.Reconciler{Client: cachedClient{r: r}, Live: liveReader{r: r}, Pods: r, Events: noEvents{}, Clock: w}
 	copyMemory(reconciler, m.reconciler)
 	entry := &m.queue[podSet]

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"example.com/podset-operator/api/v1alpha1"
+	"example.com/podset-operator/internal/podset"
 )
 
 // oracle is what must be remembered of a run to judge it, and the first promise that was broken.
@@ -46,6 +49,9 @@ type marks struct {
 	Landed bool
 	// Freed is set once any pod was gone, so that its name was free again.
 	Freed bool
+	// RolledOut is set once there was a pod to be replaced: after a change of the template, or by the adoption of a pod
+	// that was made from another.
+	RolledOut bool
 }
 
 // gaps are promises that the production code does not keep yet. Each is shown by replays, in gaps_test.go.
@@ -57,7 +63,7 @@ type gaps struct {
 	staleLeader bool
 }
 
-var knownGaps = gaps{lateCreate: true, staleLeader: true}
+var knownGaps = gaps{staleLeader: true}
 
 func (o *oracle) clone() oracle {
 	return oracle{podSets: slices.Clone(o.podSets), needless: o.needless, broken: o.broken}
@@ -143,7 +149,7 @@ func (w *world) countNeedless(uid types.UID, r *revision) {
 		}
 	}
 	for _, podSet := range r.podSets {
-		if podSet.UID == uid && left < int(*podSet.Spec.Replicas) {
+		if podSet.UID == uid && left < int(*podSet.Spec.Replicas) && !isOld(r.oldPod, podSet) && !isMarkedNow(r.oldPod) {
 			w.oracle.needless++
 		}
 	}
@@ -152,6 +158,11 @@ func (w *world) countNeedless(uid types.UID, r *revision) {
 // judgeNumber checks that there are not too many pods, now that there is one more.
 func (w *world) judgeNumber(uid types.UID, r *revision) {
 	promised := w.oracle.of(uid)
+	for _, podSet := range r.podSets {
+		if podSet.UID == uid && isOld(r.newPod, podSet) {
+			promised.marks.RolledOut = true
+		}
+	}
 	active, terminating := 0, 0
 	for _, pod := range r.pods {
 		if controllerOf(pod) != uid || !isMember(pod) || hasEnded(pod) {
@@ -167,6 +178,9 @@ func (w *world) judgeNumber(uid types.UID, r *revision) {
 		active += terminating
 	}
 	allowed := promised.most + w.allowance(promised.marks)
+	if promised.marks.RolledOut {
+		allowed += w.surge()
+	}
 	if active > allowed {
 		w.breaks("S1", "%d pods after %d faults, at most %d were asked for (pod %s was created or adopted)",
 			active, w.faults, promised.most, r.newPod.Name)
@@ -191,6 +205,9 @@ func (w *world) judgePodSet(r *revision) {
 	}
 	promised := w.oracle.of(podSet.UID)
 	promised.most = max(promised.most, int(*podSet.Spec.Replicas))
+	if r.oldPodSet != nil && revisionIn(r.oldPodSet) != revisionIn(podSet) {
+		promised.marks.RolledOut = true
+	}
 	observed := podSet.Status.ObservedGeneration
 	if observed < promised.observed || observed > podSet.Generation {
 		w.breaks("S6", "the observed generation goes from %d to %d at generation %d", promised.observed, observed, podSet.Generation)
@@ -252,10 +269,17 @@ func (w *world) judgePodWrite(r *run, q request) {
 	}
 	active, terminating, finished := census(pods)
 	wanted := int(*r.seen.Spec.Replicas)
+	if q.verb == verbPatch && !isMember(q.pod) {
+		w.judgeRelease(r, q)
+		return
+	}
 	switch q.verb {
 	case verbCreate, verbPatch:
 		if w.setup.TerminationComplete {
 			active += terminating
+		}
+		if q.verb == verbCreate && slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return isActive(p) && isOld(p, r.seen) }) {
+			wanted += w.surge()
 		}
 		if active >= wanted {
 			w.breaks("S2", "%s of pod %s with %d of %d pods seen", q.verb, q.pod.Name, active, wanted)
@@ -274,20 +298,89 @@ func (w *world) judgePodWrite(r *run, q request) {
 		switch {
 		case victim < 0:
 			w.breaks("S3", "deletion of pod %s, which was not seen as one's own", q.pod.Name)
-		case isActive(pods[victim]) && active <= wanted,
+		case isActive(pods[victim]) && active <= wanted && !r.mayReplace(pods[victim], pods),
 			!isActive(pods[victim]) && finished <= w.setup.HistoryLimit:
 			w.breaks("S3", "deletion of pod %s with %d of %d pods and %d finished ones seen", q.pod.Name, active, wanted, finished)
 		default:
-			w.judgeVictim(pods[victim], pods)
+			w.judgeVictim(r, pods[victim], pods)
 		}
 	}
 }
 
-// judgeVictim checks that no pod was of less use than the one chosen, by what matters most: a user's mark, a node, being
-// ready.
-func (w *world) judgeVictim(victim *corev1.Pod, pods []*corev1.Pod) {
+// judgeRelease checks that a pod is let go only if it has lost the label.
+func (w *world) judgeRelease(r *run, q request) {
+	if controllerOf(q.pod) != "" {
+		w.breaks("S4", "patch of pod %s, which has no label, for PodSet %s", q.pod.Name, r.seen.UID)
+	}
+}
+
+// mayReplace reports whether a pod may be deleted although there are not too many: because the user wants it replaced, or
+// because it is of an older template and serves nobody, or not the ones that must stay available.
+func (r *run) mayReplace(victim *corev1.Pod, pods []*corev1.Pod) bool {
+	if isMarkedNow(victim) {
+		return true
+	}
+	available := 0
 	for _, pod := range pods {
-		if isActive(victim) && isActive(pod) && slices.Compare(use(pod), use(victim)) < 0 {
+		if isActive(pod) && r.sawAvailable(pod) {
+			available++
+		}
+	}
+	return isOld(victim, r.seen) && (!r.sawAvailable(victim) || available > int(*r.seen.Spec.Replicas)-r.world.tolerated())
+}
+
+// sawAvailable reports whether the pod had been ready for long enough when the reconcile began.
+func (r *run) sawAvailable(pod *corev1.Pod) bool {
+	if !isReady(pod) {
+		return false
+	}
+	least := time.Duration(r.world.setup.MinReadyMinutes) * time.Minute
+	return least == 0 || r.began.Sub(pod.Status.Conditions[0].LastTransitionTime.Time) > least
+}
+
+// surge and tolerated are the budgets of roll-outs.
+func (w *world) surge() int { return 1 - w.tolerated() }
+
+func (w *world) tolerated() int {
+	if w.setup.GivesUp {
+		return 1
+	}
+	return 0
+}
+
+var revisions sync.Map
+
+// revisionIn is the revision of the PodSet's template. Templates in a world differ in image and finalizers alone.
+func revisionIn(podSet *v1alpha1.PodSet) string {
+	template, key := podSet.Spec.Template, "none"
+	if template != nil {
+		key = fmt.Sprint(template.Finalizers, template.Spec.Containers[0].Image)
+	}
+	revision, ok := revisions.Load(key)
+	if !ok {
+		revision, _ = revisions.LoadOrStore(key, podset.Revision(template))
+	}
+	return revision.(string)
+}
+
+// isOld reports whether the pod was made from another template than the PodSet's. All pods here carry their revision.
+func isOld(pod *corev1.Pod, podSet *v1alpha1.PodSet) bool {
+	return pod.Labels[v1alpha1.TemplateHashLabel] != revisionIn(podSet)
+}
+
+func isMarkedNow(pod *corev1.Pod) bool {
+	return pod.Annotations[v1alpha1.DeleteMeAnnotation] == v1alpha1.DeleteMeNow
+}
+
+// judgeVictim checks that no pod was of less use than the one chosen, by what matters most: a user's mark, a node, being
+// ready. Of pods of different templates it depends on the roll-out which go first.
+func (w *world) judgeVictim(r *run, victim *corev1.Pod, pods []*corev1.Pod) {
+	for _, pod := range pods {
+		if isOld(victim, r.seen) && !r.sawAvailable(victim) && r.sawAvailable(pod) {
+			continue // a roll-out first removes what serves nobody, whatever else is said of the pods
+		}
+		sameTemplate := pod.Labels[v1alpha1.TemplateHashLabel] == victim.Labels[v1alpha1.TemplateHashLabel]
+		if isActive(victim) && isActive(pod) && sameTemplate && slices.Compare(use(pod), use(victim)) < 0 {
 			w.breaks("S3", "deletion of pod %s although pod %s is of less use", victim.Name, pod.Name)
 		}
 	}

@@ -157,21 +157,29 @@ func (s *server) append(r *revision) {
 	}
 }
 
-// createPod stores a copy of the pod and returns what was stored.
-func (s *server) createPod(pod *corev1.Pod) (*corev1.Pod, error) {
+// tryPod returns why the pod cannot be created, which is all that a dry run does.
+func (s *server) tryPod(pod *corev1.Pod) error {
 	switch {
 	case s.closed:
-		return nil, apierrors.NewNotFound(namespaces, pod.Namespace)
+		return apierrors.NewNotFound(namespaces, pod.Namespace)
 	case s.closing:
-		return nil, errClosing(pod.Namespace, pod.Name)
+		return errClosing(pod.Namespace, pod.Name)
 	case pod.ResourceVersion != "":
-		return nil, errVersionOnCreate()
+		return errVersionOnCreate()
 	case len(pod.Spec.Containers) == 0 || pod.Spec.Containers[0].Image == "":
-		return nil, errInvalid(pod.Name)
+		return errInvalid(pod.Name)
 	case s.quota >= 0 && s.podsInQuota() >= s.quota:
-		return nil, errQuota(pod.Name)
+		return errQuota(pod.Name)
 	case s.pod(pod.Namespace, pod.Name) != nil:
-		return nil, apierrors.NewAlreadyExists(podResource, pod.Name)
+		return apierrors.NewAlreadyExists(podResource, pod.Name)
+	}
+	return nil
+}
+
+// createPod stores a copy of the pod and returns what was stored.
+func (s *server) createPod(pod *corev1.Pod) (*corev1.Pod, error) {
+	if err := s.tryPod(pod); err != nil {
+		return nil, err
 	}
 	stored := pod.DeepCopy()
 	s.podsMade++
@@ -347,6 +355,12 @@ func (s *server) createPodSet(podSet *v1alpha1.PodSet) (*v1alpha1.PodSet, error)
 func setDefaults(spec *v1alpha1.PodSetSpec) {
 	if spec.Replicas == nil {
 		spec.Replicas = new(int32(1))
+	}
+	if spec.UpdateStrategy.Type == "" {
+		spec.UpdateStrategy.Type = v1alpha1.RollingUpdate
+	}
+	if spec.ProgressDeadlineSeconds == nil {
+		spec.ProgressDeadlineSeconds = new(int32(600))
 	}
 	if spec.PodReplacementPolicy == "" {
 		spec.PodReplacementPolicy = v1alpha1.TerminationStarted

@@ -156,6 +156,9 @@ func (w *world) judgeRest(began, lastWrite time.Time) error {
 	}
 	allowed := convergence + time.Duration(w.setup.PodSets*w.setup.MaxReplicas)*perPod +
 		time.Duration(w.setup.MinReadyMinutes)*time.Minute
+	if w.setup.Budget.NewSpecs+w.setup.Budget.BadSpecs > 0 { // pods may be replaced one after the other
+		allowed += time.Duration(w.setup.MinReadyMinutes*(w.setup.MaxReplicas+1)) * time.Minute
+	}
 	if w.setup.Budget.Failures > 0 {
 		allowed += failing
 	}
@@ -203,6 +206,9 @@ func (w *world) unwanted() error {
 		switch {
 		case len(names) != int(*podSet.Spec.Replicas):
 			return fmt.Errorf("%d pods of PodSet %s, wanted are %d", len(names), podSet.Name, *podSet.Spec.Replicas)
+		case int(status.UpdatedReplicas) != len(names) || status.CurrentRevision != revisionIn(podSet):
+			return fmt.Errorf("%d pods of PodSet %s are up to date, the current revision is %s",
+				status.UpdatedReplicas, podSet.Name, status.CurrentRevision)
 		case finished > w.setup.HistoryLimit:
 			return fmt.Errorf("%d finished pods of PodSet %s are left", finished, podSet.Name)
 		case !slices.Equal(names, status.PodNames) || status.ObservedGeneration != podSet.Generation:
@@ -254,7 +260,9 @@ func (w *world) fresh() *world {
 	f := newWorld(s, smooth{})
 	f.setup.PodSets = w.setup.PodSets
 	for _, podSet := range w.server.last().podSets {
-		_, _ = f.server.createPodSet(f.newPodSet(podSet.Name, int(*podSet.Spec.Replicas)))
+		again := f.newPodSet(podSet.Name, int(*podSet.Spec.Replicas))
+		again.Spec.Template = podSet.Spec.Template.DeepCopy()
+		_, _ = f.server.createPodSet(again)
 	}
 	return f
 }

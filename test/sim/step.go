@@ -37,10 +37,12 @@ const (
 	steal
 	unlabel
 	mark
+	markNow
 	limitPods
 	unlimitPods
 	badSpec
 	goodSpec
+	newSpec
 	closeNamespace
 	pullPod
 	startPod
@@ -79,10 +81,12 @@ var actionTexts = [actionCount]string{
 	steal:                  "another controller takes pod %s",
 	unlabel:                "user removes the label of pod %s",
 	mark:                   "user marks pod %s",
+	markNow:                "user wants pod %s replaced",
 	limitPods:              "quota allows no more pods",
 	unlimitPods:            "quota allows all pods",
 	badSpec:                "user gives %s a bad template",
 	goodSpec:               "user gives %s a good template",
+	newSpec:                "user gives %s another template",
 	closeNamespace:         "user deletes the namespace",
 	pullPod:                "the namespace controller deletes %s",
 	startPod:               "pod %s starts",
@@ -120,7 +124,7 @@ func (s step) String() string {
 		return fmt.Sprintf(text, s.n)
 	case scale, createPodSet:
 		return fmt.Sprintf(text, podSetNames[s.podSet], s.n)
-	case deletePodSet, deletePodSetForeground, deletePodSetOrphan, takeName, addOrphan, badSpec, goodSpec:
+	case deletePodSet, deletePodSetForeground, deletePodSetOrphan, takeName, addOrphan, badSpec, goodSpec, newSpec:
 		return fmt.Sprintf(text, podSetNames[s.podSet])
 	case limitPods, unlimitPods, closeNamespace, minute, quarter:
 		return text
@@ -277,6 +281,9 @@ func (w *world) userSteps(steps []step, i int) []step {
 			on(badSpec, 0)
 		}
 	}
+	if w.left.NewSpecs > 0 && !isBad(podSet) {
+		on(newSpec, 0)
+	}
 	return steps
 }
 
@@ -311,6 +318,7 @@ func (w *world) podSteps(steps []step, pod *corev1.Pod) []step {
 	can(release, owner != nil && w.left.Releases > 0)
 	can(unlabel, isMember(pod) && w.left.Unlabels > 0)
 	can(mark, w.left.Marks > 0 && pod.Annotations[v1alpha1.DeleteMeAnnotation] == "")
+	can(markNow, w.left.Marks > 0 && pod.Annotations[v1alpha1.DeleteMeAnnotation] == "")
 	can(pullPod, w.server.closing)
 	if hasEnded(pod) {
 		return steps

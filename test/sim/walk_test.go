@@ -21,6 +21,7 @@ func walkOf(seed uint64) (setup, dice) {
 		Replicas:            d.IntN(4),
 		MaxReplicas:         1 + d.IntN(4),
 		TerminationComplete: d.IntN(3) == 0,
+		GivesUp:             d.IntN(3) == 0,
 		HistoryLimit:        d.IntN(3),
 		MinReadyMinutes:     d.IntN(8) / 7,
 		PodFinalizer:        d.IntN(6) == 0,
@@ -31,6 +32,7 @@ func walkOf(seed uint64) (setup, dice) {
 			Scales: upTo(20), PodDeletes: upTo(20), PodSetDeletes: upTo(1), PodSetCreates: upTo(3), Orphanings: upTo(1), Foregrounds: upTo(1),
 			Strangers: upTo(3), Releases: upTo(2), Steals: upTo(1), Unlabels: upTo(1), Marks: upTo(1), Orphans: upTo(1),
 			Failures: upTo(6), Unreadies: upTo(4), Minutes: upTo(6), Quotas: upTo(4), BadSpecs: upTo(3), Closing: int8(d.IntN(20) / 19),
+			NewSpecs: upTo(4),
 		},
 	}
 	s.Leases = s.Managers > 1 && d.IntN(2) == 0

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"example.com/podset-operator/api/v1alpha1"
 	"example.com/podset-operator/internal/controller"
@@ -33,7 +34,9 @@ type setup struct {
 	// PodSets is how many PodSets there are, Replicas what each asks for at first, MaxReplicas what it may be scaled to.
 	PodSets, Replicas, MaxReplicas int
 	TerminationComplete            bool
-	HistoryLimit, MinReadyMinutes  int
+	// GivesUp lets roll-outs remove a pod before its replacement is there, instead of making one beside.
+	GivesUp                       bool
+	HistoryLimit, MinReadyMinutes int
 	// PodFinalizer puts a finalizer on every pod, which somebody removes at some time after the deletion.
 	PodFinalizer bool
 	// Existing are pods that exist, run and are in every view at the start.
@@ -91,6 +94,7 @@ type budget struct {
 	Orphanings, Foregrounds                                 int8
 	Strangers, Releases, Steals, Unlabels, Marks, Orphans   int8
 	Failures, Unreadies, Minutes, Quotas, BadSpecs, Closing int8
+	NewSpecs                                                int8
 }
 
 // world is everything: the API server, the managers, what is under way, what may still happen, and what must hold.
@@ -153,6 +157,11 @@ func (w *world) newPodSet(name string, replicas int) *v1alpha1.PodSet {
 			Template:               w.template(goodImage),
 		},
 	}
+	if w.setup.GivesUp {
+		podSet.Spec.UpdateStrategy.RollingUpdate = &v1alpha1.RollingUpdateBudgets{
+			MaxUnavailable: new(intstr.FromInt32(1)), MaxSurge: new(intstr.FromInt32(0)),
+		}
+	}
 	if w.setup.TerminationComplete {
 		podSet.Spec.PodReplacementPolicy = v1alpha1.TerminationComplete
 	}
@@ -160,8 +169,9 @@ func (w *world) newPodSet(name string, replicas int) *v1alpha1.PodSet {
 }
 
 const (
-	goodImage = "good"
-	finalizer = "example.com/wait"
+	goodImage  = "good"
+	otherImage = "other"
+	finalizer  = "example.com/wait"
 )
 
 // template returns a template, or nil where the default one will do. Without an image the server refuses its pods.

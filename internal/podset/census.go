@@ -1,0 +1,130 @@
+package podset
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubectl/pkg/util/podutils"
+	"k8s.io/utils/ptr"
+
+	"example.com/podset-operator/api/v1alpha1"
+)
+
+// census is an observation with its pods sorted and counted.
+type census struct {
+	Observation
+	// desired is how many pods are wanted, surge and tolerated by how many a roll-out may exceed and undercut that.
+	desired, surge, tolerated int
+
+	// active are the pods that count, old those of them that are not of the present template.
+	active, old []*corev1.Pod
+	// updated is how many active pods are of the present template, onTrial how many of those are not available.
+	updated, onTrial int
+	ready, available int
+	terminating      int
+	// inDoubt is how many pods may come up under names that pods which do not count have now, by requests of this
+	// manager whose outcome is unknown.
+	inDoubt int
+}
+
+func (o Observation) census() census {
+	c := census{Observation: o, desired: int(ptr.Deref(o.PodSet.Spec.Replicas, 1))}
+	c.surge, c.tolerated = budgets(o.PodSet.Spec.UpdateStrategy, c.desired)
+	for _, pod := range o.Owned {
+		if isTerminating(pod) {
+			c.terminating++
+		}
+		if !isActive(pod) {
+			if o.AskedNames.Has(pod.Name) {
+				c.inDoubt++
+			}
+			continue
+		}
+		c.active = append(c.active, pod)
+		if podutils.IsPodReady(pod) {
+			c.ready++
+		}
+		available := o.isAvailable(pod)
+		if available {
+			c.available++
+		}
+		switch {
+		case c.revisionOf(pod) != c.Revision:
+			c.old = append(c.old, pod)
+		case available:
+			c.updated++
+		default:
+			c.updated++
+			c.onTrial++
+		}
+	}
+	return c
+}
+
+func (o Observation) isAvailable(pod *corev1.Pod) bool {
+	return podutils.IsPodAvailable(pod, o.PodSet.Spec.MinReadySeconds, metav1.NewTime(o.Now))
+}
+
+// taken is how many pods take the place of a new one.
+func (c census) taken() int {
+	taken := len(c.active)
+	if c.PodSet.Spec.PodReplacementPolicy == v1alpha1.TerminationComplete {
+		taken += c.terminating
+	}
+	return taken
+}
+
+// missing is how many pods to add, none if it is not positive.
+func (c census) missing() int { return c.desired - c.taken() }
+
+// excess is how many pods to remove, none if it is not positive. The pods that a roll-out has made beside the old ones
+// are not in excess, also while it is paused.
+func (c census) excess() int {
+	beside := 0
+	if len(c.old) > 0 {
+		beside = min(c.surge, c.updated)
+	}
+	return len(c.active) - c.desired - beside
+}
+
+// replaces reports whether old pods are to be replaced.
+func (c census) replaces() bool {
+	return len(c.old) > 0 && !isOnDelete(c.PodSet) && !c.PodSet.Spec.Paused
+}
+
+// isRollingOut reports whether a template is on its way, paused or not. It is until its pods are all there and available.
+func (c census) isRollingOut() bool {
+	current := c.PodSet.Status.CurrentRevision
+	return !isOnDelete(c.PodSet) && (len(c.old) > 0 || current != "" && current != c.Revision)
+}
+
+// currentRevision is the revision that was last rolled out completely.
+func (c census) currentRevision() string {
+	current := c.PodSet.Status.CurrentRevision
+	switch {
+	case len(c.old) == 0 && len(c.active) == c.desired && c.available == c.desired:
+		return c.Revision
+	case current != "":
+		return current
+	case len(c.old) > 0:
+		return c.revisionOf(leastName(c.old))
+	default:
+		return c.Revision
+	}
+}
+
+func isOnDelete(podSet *v1alpha1.PodSet) bool {
+	return podSet.Spec.UpdateStrategy.Type == v1alpha1.OnDelete
+}
+
+// takenNames are the names no new pod can have, those of terminating and finished pods included.
+func (o Observation) takenNames() sets.Set[string] {
+	taken := o.TakenNames.Clone()
+	for _, pod := range o.Owned {
+		taken.Insert(pod.Name)
+	}
+	for _, pod := range o.Orphans {
+		taken.Insert(pod.Name)
+	}
+	return taken
+}
