@@ -79,17 +79,20 @@ var (
 		return nil
 	}}
 
-	passesOverTakenNames = behaviour{"passes over names of new pods that are taken", func(ctx SpecContext) error {
+	releasesPods = behaviour{"releases pods that lost the label", func(ctx SpecContext) error {
 		start()
 		podSet := newPodSet(ctx, 1)
 		if err := havePods(ctx, podSet, 1); err != nil {
 			return err
 		}
-		// The manager does not see pods without its label, and so counts on the pod's name.
+		// The manager does not see pods without its label, and so has to ask for this one.
 		pod := podsOf(ctx, podSet)[0]
 		unlabel := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, v1alpha1.PodSetLabel)
 		Expect(c.Patch(ctx, &pod, client.RawPatch(types.MergePatchType, unlabel))).To(Succeed())
-		return havePods(ctx, podSet, 2)
+		return eventually(ctx, "the pod should be replaced and released", func() bool {
+			pods := podsOf(ctx, podSet)
+			return len(pods) == 1 && pods[0].Name != pod.Name
+		})
 	}}
 
 	adoptsOrphans = behaviour{"adopts orphans", func(ctx SpecContext) error {

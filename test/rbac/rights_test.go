@@ -42,7 +42,7 @@ var needed = []struct {
 }{
 	{right{verb: "create", resource: "pods"}, createsPods},
 	{right{verb: "delete", resource: "pods"}, deletesPods},
-	{right{verb: "get", resource: "pods"}, passesOverTakenNames},
+	{right{verb: "get", resource: "pods"}, releasesPods},
 	{right{verb: "list", resource: "pods"}, createsPodsWithoutStreamedLists},
 	{right{verb: "patch", resource: "pods"}, adoptsOrphans},
 	{right{verb: "watch", resource: "pods"}, keepsUp},
