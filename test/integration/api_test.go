@@ -65,6 +65,16 @@ var _ = Describe("The API", func() {
 		Entry("a template without a spec", "web", "{template: {}}", "must name at least one container"),
 		Entry("negative minReadySeconds", "web", "{minReadySeconds: -1}", "should be greater than or equal to 0"),
 		Entry("a negative history limit", "web", "{failedPodsHistoryLimit: -1}", "should be greater than or equal to 0"),
+		Entry("budgets that let nothing move", "web", "{updateStrategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 0}}}", "cannot both be 0"),
+		Entry("budgets of nothing per cent", "web", `{updateStrategy: {rollingUpdate: {maxUnavailable: "0%", maxSurge: "0%"}}}`, "cannot both be 0"),
+		Entry("no surge, and the default beside it", "web", "{updateStrategy: {rollingUpdate: {maxSurge: 0}}}", "cannot both be 0"),
+		Entry("budgets without a roll-out", "web", "{updateStrategy: {type: OnDelete, rollingUpdate: {maxSurge: 1}}}", "for the type RollingUpdate only"),
+		Entry("an unknown strategy", "web", "{updateStrategy: {type: Recreate}}", "RollingUpdate"),
+		Entry("more than all pods unavailable", "web", `{updateStrategy: {rollingUpdate: {maxUnavailable: "101%"}}}`, "from 0% to 100%"),
+		Entry("a negative surge", "web", "{updateStrategy: {rollingUpdate: {maxSurge: -1}}}", "a number from 0"),
+		Entry("a surge in words", "web", "{updateStrategy: {rollingUpdate: {maxSurge: one}}}", "a number from 0"),
+		Entry("a number as a text", "web", `{updateStrategy: {rollingUpdate: {maxSurge: "1"}}}`, "percentage"),
+		Entry("no time to make progress", "web", "{progressDeadlineSeconds: 0}", "should be greater than or equal to 1"),
 		Entry("an unknown replacement policy", "web", "{podReplacementPolicy: Never}", "TerminationStarted"),
 	)
 

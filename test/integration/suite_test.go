@@ -33,7 +33,7 @@ const (
 
 var (
 	admin      *rest.Config
-	c          client.Client
+	c          client.WithWatch
 	kubectlRun func(stdin string, args ...string) (string, error)
 	audit      *auditLog
 	managerLog = &lines{}
@@ -79,7 +79,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	}
 
 	Expect(operator.Install(ctx, admin)).To(Succeed())
-	c, err = client.New(admin, client.Options{Scheme: manager.Scheme})
+	c, err = client.NewWithWatch(admin, client.Options{Scheme: manager.Scheme})
 	Expect(err).NotTo(HaveOccurred())
 
 	config, err := operator.ManagerConfig(ctx, admin)

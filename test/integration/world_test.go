@@ -131,10 +131,15 @@ func condition(ctx context.Context, podSet *v1alpha1.PodSet, conditionType strin
 // run plays the kubelet that runs a pod and finds it ready.
 func run(ctx context.Context, namespace, name string) {
 	GinkgoHelper()
-	setStatus(ctx, namespace, name, corev1.PodStatus{
+	setStatus(ctx, namespace, name, running())
+}
+
+// running is the status of a pod that runs and is ready.
+func running() corev1.PodStatus {
+	return corev1.PodStatus{
 		Phase:      corev1.PodRunning,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}},
-	})
+	}
 }
 
 // fail plays the kubelet that gives a pod up.
