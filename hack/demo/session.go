@@ -36,6 +36,17 @@ func session(d *demo) []step {
 		return fmt.Sprintf("{apiVersion: app.example.com/v1alpha1, kind: PodSet, metadata: {name: %s}, spec: {replicas: %d}}",
 			name, replicas)
 	}
+	const template = `{spec: {containers: [{name: busybox, image: "busybox:1.38", command: ["sleep", "7200"]}]}}`
+	applyTemplate := fmt.Sprintf("{apiVersion: app.example.com/v1alpha1, kind: PodSet, metadata: {name: %s}, spec: {replicas: 4, template: %s}}",
+		name, template)
+	revisions := func(says string, image string) step {
+		return do(says, "", "get pods -o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[0].image -l "+label, shows(func(output string) string {
+			if strings.Count(output, image) != 4 || strings.Count(output, "\n") != 5 {
+				return fmt.Sprintf("four pods of image %s should be there, and no other", image)
+			}
+			return ""
+		}))
+	}
 	ready := do("Wait until it is ready.", "", "wait podset/"+name+" --for=condition=Ready --timeout=60s", answers("condition met"))
 
 	return []step{
@@ -51,6 +62,13 @@ func session(d *demo) []step {
 		list("Four pods run.", 4),
 		do("The PodSet at a glance.", "", "get podset "+name, answers("DESIRED")),
 		do("Its status names the pods, and its events tell what happened.", "", "describe podset/"+name, shows(wantDescription)),
+		do("Change the template.", applyTemplate, "apply -f -", answers("configured")),
+		do("The roll-out begins: UP-TO-DATE rises, AVAILABLE stays.", "", "get podset "+name, shows(wantRollOut)),
+		do("Wait until it is complete.", "", "wait podset/"+name+" --for=condition=Ready --timeout=60s", answers("condition met")),
+		revisions("All pods are of the new template.", "busybox:1.38"),
+		do("Roll back: apply what there was before.", apply(4), "apply -f -", answers("configured")),
+		ready,
+		revisions("All pods are of the old template again.", "busybox:1.37"),
 		do("Delete the PodSet.", "", "delete podset "+name, answers("deleted")),
 		list("All its pods go with it.", 0),
 	}
@@ -128,6 +146,17 @@ func wantDescription(output string) string {
 		return "the status should name four pods"
 	case !found || !strings.Contains(events, "PodCreated") || !strings.Contains(events, "PodDeleted"):
 		return "events should tell of created and deleted pods"
+	}
+	return ""
+}
+
+// wantRollOut checks the columns of a PodSet whose new template is on its way, or there already.
+func wantRollOut(output string) string {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	columns := strings.Fields(lines[len(lines)-1])
+	const upToDate, available = 3, 5
+	if len(columns) <= available || columns[upToDate] == "0" || columns[available] < "4" {
+		return "pods should be up to date, and four available"
 	}
 	return ""
 }

@@ -94,8 +94,7 @@ func (c census) replaces() bool {
 
 // isRollingOut reports whether a template is on its way, paused or not. It is until its pods are all there and available.
 func (c census) isRollingOut() bool {
-	current := c.PodSet.Status.CurrentRevision
-	return !isOnDelete(c.PodSet) && (len(c.old) > 0 || current != "" && current != c.Revision)
+	return !isOnDelete(c.PodSet) && (len(c.old) > 0 || c.currentRevision() != c.Revision)
 }
 
 // currentRevision is the revision that was last rolled out completely.

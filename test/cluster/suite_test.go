@@ -24,7 +24,7 @@ const patience = 30 * time.Second
 
 var (
 	cluster    *localcluster.Cluster
-	c          client.Client
+	c          client.WithWatch
 	binary     string
 	kubeconfig string // of the manager's ServiceAccount
 	audit      string
@@ -47,7 +47,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster, err = localcluster.Start(ctx, localcluster.Options{AuditLog: audit})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(cluster.Stop()).To(Succeed()) })
-	c, err = client.New(cluster.Config, client.Options{Scheme: manager.Scheme})
+	c, err = client.NewWithWatch(cluster.Config, client.Options{Scheme: manager.Scheme})
 	Expect(err).NotTo(HaveOccurred())
 
 	Expect(operator.Install(ctx, cluster.Config)).To(Succeed())
