@@ -37,10 +37,10 @@ func session(d *demo) []step {
 			name, replicas)
 	}
 	const template = `{spec: {containers: [{name: busybox, image: "busybox:1.38", command: ["sleep", "7200"]}]}}`
-	applyTemplate := fmt.Sprintf("{apiVersion: app.example.com/v1alpha1, kind: PodSet, metadata: {name: %s}, spec: {replicas: 4, template: %s}}",
-		name, template)
+	applyTemplate := strings.Replace(apply(4), "spec: {", "spec: {template: "+template+", ", 1)
 	revisions := func(says string, image string) step {
-		return do(says, "", "get pods -o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[0].image -l "+label, shows(func(output string) string {
+		columns := "NAME:.metadata.name,IMAGE:.spec.containers[0].image"
+		return do(says, "", "get pods -l "+label+" -o custom-columns="+columns, shows(func(output string) string {
 			if strings.Count(output, image) != 4 || strings.Count(output, "\n") != 5 {
 				return fmt.Sprintf("four pods of image %s should be there, and no other", image)
 			}

@@ -23,7 +23,9 @@ func TestConditionsDuringARollOut(t *testing.T) {
 		want   []string
 	}{
 		"it begins": {
-			podSet(2), pods{pod("a", old, ready), pod("b", old, ready)}, nil,
+			podSet(2),
+			pods{pod("a", old, ready), pod("b", old, ready)},
+			nil,
 			[]string{"Ready=True for 6: PodsAvailable, 2 of 2 pods are available", "Reconciling: RollingOut, 0 of 2 updated, 2 available"},
 		},
 		"a new pod is on trial": {
@@ -31,20 +33,27 @@ func TestConditionsDuringARollOut(t *testing.T) {
 			[]string{"Ready=True for 6: PodsAvailable, 2 of 2 pods are available", "Reconciling: RollingOut, 1 of 2 updated, 2 available"},
 		},
 		"an old pod is lost": {
-			podSet(2), pods{pod("a", old, ready), pod("b", old), pod("c", ofRevision(present))}, nil,
+			podSet(2),
+			pods{pod("a", old, ready), pod("b", old), pod("c", ofRevision(present))},
+			nil,
 			[]string{"Ready=False for 6: RollingOut, 1 of 2 updated, 1 available", "Reconciling: RollingOut, 1 of 2 updated, 1 available"},
 		},
 		"one pod may be unavailable, and is": {
 			podSet(2, budget("1", "0")),
-			pods{pod("a", old, ready), pod("c", ofRevision(present))}, nil,
+			pods{pod("a", old, ready), pod("c", ofRevision(present))},
+			nil,
 			[]string{"Ready=True for 6: PodsAvailable, 1 of 2 pods are available", "Reconciling: RollingOut, 1 of 2 updated, 1 available"},
 		},
 		"all old pods are gone, but the last new one is not available yet": {
-			podSet(2), pods{pod("a", ofRevision(present), ready), pod("c", ofRevision(present))}, nil,
+			podSet(2),
+			pods{pod("a", ofRevision(present), ready), pod("c", ofRevision(present))},
+			nil,
 			[]string{"Ready=False for 6: PodsNotAvailable, 1 of 2 pods are available", "Reconciling: PodsNotAvailable, 1 of 2 pods are available"},
 		},
 		"it is complete": {
-			podSet(2), pods{pod("a", ofRevision(present), ready), pod("c", ofRevision(present), ready)}, nil,
+			podSet(2),
+			pods{pod("a", ofRevision(present), ready), pod("c", ofRevision(present), ready)},
+			nil,
 			[]string{"Ready=True for 7: PodsAvailable, 2 of 2 pods are available"},
 		},
 		"it is paused": {
@@ -52,15 +61,21 @@ func TestConditionsDuringARollOut(t *testing.T) {
 			[]string{"Ready=True for 6: PodsAvailable, 2 of 2 pods are available", "Reconciling: RollOutPaused, 1 of 2 updated; spec.paused is true"},
 		},
 		"it is left to others": {
-			podSet(2, onDelete), pods{pod("a", old, ready), pod("b", old, ready)}, nil,
+			podSet(2, onDelete),
+			pods{pod("a", old, ready), pod("b", old, ready)},
+			nil,
 			[]string{"Ready=True for 7: PodsAvailable, 2 of 2 pods are available"},
 		},
 		"the new pods are refused": {
-			podSet(2), pods{pod("a", old, ready), pod("b", old, ready)}, refused,
+			podSet(2),
+			pods{pod("a", old, ready), pod("b", old, ready)},
+			refused,
 			[]string{"Ready=True for 6: PodsAvailable, 2 of 2 pods are available", "Reconciling: Forbidden, not allowed"},
 		},
 		"the new template is invalid": {
-			podSet(2), pods{pod("a", old, ready), pod("b", old, ready)}, invalid,
+			podSet(2),
+			pods{pod("a", old, ready), pod("b", old, ready)},
+			invalid,
 			[]string{"Ready=True for 6: PodsAvailable, 2 of 2 pods are available", "Stalled: InvalidTemplate, no image"},
 		},
 	}

@@ -61,16 +61,22 @@ func TestDeadline(t *testing.T) {
 			[]moment{{0, rollOut, nil, nil}, {3, rollOut, pods{pod("a")}, nil}, {5, rollOut, nil, nil}, {7, rollOut, pods{pod("b")}, nil}}, "13s",
 		},
 		"a new pod beside the old ones": {
-			[]moment{{0, rollOut, pods{pod("a", old, ready), pod("b", old, ready)}, nil},
-				{4, rollOut, pods{pod("a", old, ready), pod("b", old, ready), pod("c", ofRevision(present))}, nil}}, "10s",
+			[]moment{
+				{0, rollOut, pods{pod("a", old, ready), pod("b", old, ready)}, nil},
+				{4, rollOut, pods{pod("a", old, ready), pod("b", old, ready), pod("c", ofRevision(present))}, nil},
+			}, "10s",
 		},
 		"the new pod becomes available": {
-			[]moment{{0, rollOut, pods{pod("a", old, ready), pod("b", old, ready)}, nil},
-				{4, rollOut, pods{pod("a", old, ready), pod("b", old, ready), pod("c", ofRevision(present), ready)}, nil}}, "14s",
+			[]moment{
+				{0, rollOut, pods{pod("a", old, ready), pod("b", old, ready)}, nil},
+				{4, rollOut, pods{pod("a", old, ready), pod("b", old, ready), pod("c", ofRevision(present), ready)}, nil},
+			}, "14s",
 		},
 		"an old pod goes": {
-			[]moment{{0, rollOut, pods{pod("a", old, ready), pod("b", old, ready), pod("c", ofRevision(present), ready)}, nil},
-				{4, rollOut, pods{pod("b", old, ready), pod("c", ofRevision(present), ready)}, nil}}, "14s",
+			[]moment{
+				{0, rollOut, pods{pod("a", old, ready), pod("b", old, ready), pod("c", ofRevision(present), ready)}, nil},
+				{4, rollOut, pods{pod("b", old, ready), pod("c", ofRevision(present), ready)}, nil},
+			}, "14s",
 		},
 		"another spec": {[]moment{{0, rollOut, nil, nil}, {7, changed, nil, nil}}, "17s"},
 		"done, and a pod is lost": {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,12 +12,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"example.com/podset-operator/api/v1alpha1"
@@ -31,11 +28,11 @@ var _ = Describe("A roll-out", func() {
 
 	It("ends where a Deployment's does, and never has fewer pods available on the way", func(ctx SpecContext) {
 		const replicas = 8
-		quarter := ptr.To(intstr.FromString("25%"))
+		quarter := new(intstr.FromString("25%"))
 		podSet := &v1alpha1.PodSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "podset"},
 			Spec: v1alpha1.PodSetSpec{
-				Replicas:        ptr.To[int32](replicas),
+				Replicas:        new(int32(replicas)),
 				MinReadySeconds: 1,
 				Template:        template("podset", "app:1"),
 				UpdateStrategy: v1alpha1.UpdateStrategy{
@@ -46,7 +43,7 @@ var _ = Describe("A roll-out", func() {
 		deployment := &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deployment"},
 			Spec: appsv1.DeploymentSpec{
-				Replicas:        ptr.To[int32](replicas),
+				Replicas:        new(int32(replicas)),
 				MinReadySeconds: 1,
 				Selector:        &metav1.LabelSelector{MatchLabels: map[string]string{"app": "deployment"}},
 				Template:        *template("deployment", "app:1"),
@@ -111,7 +108,7 @@ var _ = Describe("A roll-out", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
 			Spec: policyv1.PodDisruptionBudgetSpec{
 				// The number of pods that this is a part of is asked of the PodSet, by /scale.
-				MaxUnavailable: ptr.To(intstr.FromString("34%")),
+				MaxUnavailable: new(intstr.FromString("34%")),
 				Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.PodSetLabel: "web"}},
 			},
 		}
@@ -126,13 +123,15 @@ var _ = Describe("A roll-out", func() {
 		for _, pod := range old {
 			Eventually(func() error {
 				return c.SubResource("eviction").Create(ctx, &pod, &policyv1.Eviction{})
-			}).Should(Or(Succeed(), MatchError(apierrors.IsNotFound, "IsNotFound")), "each pod should be evicted in its turn")
+			}).Should(Succeed(), "each pod should be evicted in its turn")
 		}
+		Eventually(func() []corev1.Pod {
+			return slices.DeleteFunc(podsIn(ctx, namespace), func(pod corev1.Pod) bool {
+				return !slices.ContainsFunc(old, func(before corev1.Pod) bool { return before.UID == pod.UID })
+			})
+		}).Should(BeEmpty(), "every old pod should go")
 		settle(ctx, podSet, 3)
 		Expect(saw.end().leastReady).To(BeNumerically(">=", 1))
-		for _, pod := range podsIn(ctx, namespace) {
-			Expect(slices.ContainsFunc(old, func(before corev1.Pod) bool { return before.UID == pod.UID })).To(BeFalse(), "no old pod should be left")
-		}
 	})
 
 	It("moves pods to other nodes when theirs is drained", func(ctx SpecContext) {
@@ -192,14 +191,17 @@ func completed(ctx context.Context, namespace string) {
 	kubectl(ctx, "rollout", "status", "deployment/deployment", "-n", namespace, "--timeout=60s")
 }
 
-// images counts the active pods of a namespace by what they run.
+// images counts the active pods of a namespace that match the selector, by what they run.
 func images(ctx context.Context, namespace, selector string) map[string]int {
 	GinkgoHelper()
-	printed := kubectl(ctx, "get", "pods", "-n", namespace, "-l", selector,
-		"-o", `jsonpath={range .items[?(!@.metadata.deletionTimestamp)]}{.spec.containers[0].image}{"\n"}{end}`)
+	list := &corev1.PodList{}
+	matching := &metav1.ListOptions{LabelSelector: selector}
+	Expect(c.List(ctx, list, &client.ListOptions{Namespace: namespace, Raw: matching})).To(Succeed())
 	images := map[string]int{}
-	for _, image := range strings.Fields(printed) {
-		images[image]++
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp == nil {
+			images[pod.Spec.Containers[0].Image]++
+		}
 	}
 	return images
 }

@@ -30,8 +30,8 @@ var _ = Describe("A roll-out", func() {
 	budgets := func(maxUnavailable, maxSurge string) func(*v1alpha1.PodSetSpec) {
 		return func(spec *v1alpha1.PodSetSpec) {
 			spec.UpdateStrategy.RollingUpdate = &v1alpha1.RollingUpdateBudgets{
-				MaxUnavailable: ptr.To(intstr.Parse(maxUnavailable)),
-				MaxSurge:       ptr.To(intstr.Parse(maxSurge)),
+				MaxUnavailable: new(intstr.Parse(maxUnavailable)),
+				MaxSurge:       new(intstr.Parse(maxSurge)),
 			}
 		}
 	}
