@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -138,8 +139,9 @@ func joinManager(ctx context.Context, manager *corev1.Pod, target, script string
 // observer counts a PodSet's active pods at each of the changes that the API server tells of.
 type observer struct {
 	mu      sync.Mutex
-	active  map[types.UID]bool
+	active  map[types.UID]bool // and whether it is ready
 	most    int
+	least   int // ready ones, since the observation began
 	created []time.Time
 }
 
@@ -153,6 +155,7 @@ func observe(ctx SpecContext, podSet *v1alpha1.PodSet) *observer {
 	for i := range list.Items {
 		o.see(podSet, watch.Event{Type: watch.Modified, Object: &list.Items[i]})
 	}
+	o.least = o.ready()
 	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &toolscache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return typed.CoreV1().Pods(podSet.Namespace).Watch(ctx, options)
@@ -179,11 +182,12 @@ func (o *observer) see(podSet *v1alpha1.PodSet, event watch.Event) {
 		o.created = append(o.created, time.Now())
 	}
 	if event.Type != watch.Deleted && isActive(pod) {
-		o.active[pod.UID] = true
+		o.active[pod.UID] = podutils.IsPodReady(pod)
 	} else {
 		delete(o.active, pod.UID)
 	}
 	o.most = max(o.most, len(o.active))
+	o.least = min(o.least, o.ready())
 }
 
 // now is how many pods are active.
@@ -204,6 +208,23 @@ func (o *observer) mostEver() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.most
+}
+
+// leastReady is how many of the active pods were ready at least.
+func (o *observer) leastReady() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.least
+}
+
+func (o *observer) ready() int {
+	ready := 0
+	for _, isReady := range o.active {
+		if isReady {
+			ready++
+		}
+	}
+	return ready
 }
 
 // creations is how many pods were created, those that are gone included.
