@@ -98,6 +98,10 @@ test: vet ## Run all tests but the end-to-end ones; TESTFLAGS=... for go test.
 explore: ## Explore the reconciler on a simulated API server; STATES=, SEEDS= and EXPLORE_SECONDS= for more than `make test` does.
 	go test -count=1 -v -timeout 60m -run 'EveryState|RandomWalks|FieldBugs|Gaps' ./test/sim
 
+.PHONY: mutants
+mutants: ## Make wrong versions of the rules, one at a time, and see that the exploration stops each; TEXT=part of a name.
+	go run ./hack/mutants $(TEXT)
+
 .PHONY: test-e2e
 test-e2e: $(if $(KUBECONFIG),,$(KIND)) ## Run the end-to-end tests with image IMG on the cluster of KUBECONFIG; if unset, on a kind cluster.
 	IMG=$(IMG) KIND=$(KIND) KUBECTL=$(KUBECTL) CONTAINER_TOOL=$(CONTAINER_TOOL) \

@@ -18,6 +18,9 @@ import (
 	"time"
 )
 
+// shown is how much of a message the table has room for.
+const shown = 120
+
 // limit is how long a mutant may live, without the time to compile it.
 const limit = 60 * time.Second
 
@@ -124,7 +127,11 @@ func reasonOf(output string) string {
 		check = found[1]
 	}
 	if found := failure.FindStringSubmatch(output); found != nil {
-		return fmt.Sprintf("%s: %s", check, strings.ReplaceAll(strings.TrimSpace(found[2]+found[3]), "|", "/"))
+		broken := strings.ReplaceAll(strings.TrimSpace(found[2]+found[3]), "|", "/")
+		if len(broken) > shown {
+			broken = broken[:shown] + " …"
+		}
+		return check + ": " + broken
 	}
 	return check
 }

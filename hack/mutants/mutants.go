@@ -38,9 +38,6 @@ var mutants = []mutant{
 	{"whoever has the name is taken for an own pod", act, []edit{
 		{"case podset.IsOwnedBy(pod, o.PodSet) && labelled:", "case labelled || !labelled:"},
 	}},
-	{"a name asked for with unknown outcome is not asked for again", decide, []edit{
-		{"if !taken.Has(asked) {", "if false {"},
-	}},
 	{"a create that may come late gets no room", decide, []edit{{"c.missing() <= c.inDoubt", "c.missing() <= 0"}}},
 
 	// Membership.

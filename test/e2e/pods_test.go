@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,14 +20,20 @@ var _ = Describe("A pod", func() {
 	var namespace string
 	BeforeEach(func(ctx SpecContext) { namespace = newNamespace(ctx) })
 
-	// replaced waits until the PodSet has as many pods as before, the others among them, and returns the new one's name.
-	replaced := func(ctx SpecContext, podSet *v1alpha1.PodSet, before []string, gone string) string {
+	// replaced waits until the PodSet has as many pods as before, the others among them. The new one may have the name of
+	// the one that is gone.
+	replaced := func(ctx SpecContext, podSet *v1alpha1.PodSet, before map[string]string, gone string) {
 		GinkgoHelper()
-		others := slices.DeleteFunc(slices.Clone(before), func(name string) bool { return name == gone })
-		Eventually(func() []string { return activePods(ctx, podSet) }).Should(And(
-			HaveLen(len(before)), ContainElements(others), Not(ContainElement(gone))), "a new pod should replace %s", gone)
-		after := settle(ctx, podSet, len(before))
-		return slices.DeleteFunc(after, func(name string) bool { return slices.Contains(others, name) })[0]
+		others := maps.Clone(before)
+		delete(others, gone)
+		Eventually(func(g Gomega) {
+			now := incarnations(ctx, podSet)
+			g.Expect(now).To(HaveLen(len(before)))
+			g.Expect(slices.Collect(maps.Values(now))).NotTo(ContainElement(before[gone]))
+			maps.DeleteFunc(now, func(name, _ string) bool { return others[name] == "" })
+			g.Expect(now).To(Equal(others))
+		}).Should(Succeed(), "a new pod should replace %s", gone)
+		settle(ctx, podSet, len(before))
 	}
 
 	It("that is killed from inside is restarted by its node, not replaced", func(ctx SpecContext) {
@@ -41,8 +48,9 @@ var _ = Describe("A pod", func() {
 		podSet := newPodSet(ctx, namespace, "web", 2, running("echo why; trap 'exit 3' TERM; while :; do sleep 0.1; done",
 			func(pod *corev1.PodSpec) { pod.RestartPolicy = corev1.RestartPolicyNever }))
 		names := settle(ctx, podSet, 2)
+		before := incarnations(ctx, podSet)
 		kubectl(ctx, "exec", "-n", namespace, names[0], "--", "sh", "-c", "kill 1")
-		replaced(ctx, podSet, names, names[0])
+		replaced(ctx, podSet, before, names[0])
 		Expect(getPod(ctx, namespace, names[0]).Status.Phase).To(Equal(corev1.PodFailed))
 		Expect(kubectl(ctx, "logs", "-n", namespace, names[0])).To(Equal("why\n"))
 	})
@@ -50,8 +58,9 @@ var _ = Describe("A pod", func() {
 	It("that is deleted is replaced", func(ctx SpecContext) {
 		podSet := newPodSet(ctx, namespace, "web", 3)
 		names := settle(ctx, podSet, 3)
+		before := incarnations(ctx, podSet)
 		kubectl(ctx, "delete", "pod", names[1], "-n", namespace)
-		replaced(ctx, podSet, names, names[1])
+		replaced(ctx, podSet, before, names[1])
 	})
 
 	It("that is deleted by force is replaced", func(ctx SpecContext) {
@@ -67,13 +76,15 @@ var _ = Describe("A pod", func() {
 	It("that is evicted is replaced", func(ctx SpecContext) {
 		podSet := newPodSet(ctx, namespace, "web", 3)
 		names := settle(ctx, podSet, 3)
+		before := incarnations(ctx, podSet)
 		Expect(c.SubResource("eviction").Create(ctx, getPod(ctx, namespace, names[0]), &policyv1.Eviction{})).To(Succeed())
-		replaced(ctx, podSet, names, names[0])
+		replaced(ctx, podSet, before, names[0])
 	})
 
 	It("whose node is drained is replaced elsewhere, or when the node is back", Serial, func(ctx SpecContext) {
 		podSet := newPodSet(ctx, namespace, "web", 3)
 		names := settle(ctx, podSet, 3)
+		old := slices.Collect(maps.Values(incarnations(ctx, podSet)))
 		nodes := map[string]bool{}
 		for _, name := range names {
 			nodes[getPod(ctx, namespace, name).Spec.NodeName] = true
@@ -92,14 +103,15 @@ var _ = Describe("A pod", func() {
 			if slices.ContainsFunc(managerPods(ctx), func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" }) {
 				return // a manager that was just killed waits for the node too
 			}
-			g.Expect(activePods(ctx, podSet)).To(HaveLen(3))
-			g.Expect(activePods(ctx, podSet)).NotTo(ContainElement(BeElementOf(names)))
+			now := incarnations(ctx, podSet)
+			g.Expect(now).To(HaveLen(3))
+			g.Expect(slices.Collect(maps.Values(now))).NotTo(ContainElement(BeElementOf(old)))
 			for _, pod := range podsIn(ctx, namespace) {
 				g.Expect(nodes).NotTo(HaveKey(pod.Spec.NodeName))
 			}
 		}).Should(Succeed(), "other pods should replace those drained")
 		uncordon(ctx)
-		Expect(settle(ctx, podSet, 3)).NotTo(ContainElement(BeElementOf(names)))
+		settle(ctx, podSet, 3)
 	})
 
 	It("that crashes again and again is left to its node", func(ctx SpecContext) {
@@ -151,8 +163,9 @@ var _ = Describe("A pod", func() {
 	It("that ignores SIGTERM is replaced at once", func(ctx SpecContext) {
 		podSet := newPodSet(ctx, namespace, "web", 2, stubborn(20))
 		names := settle(ctx, podSet, 2)
+		before := incarnations(ctx, podSet)
 		kubectl(ctx, "delete", "pod", names[0], "-n", namespace, "--wait=false")
-		replaced(ctx, podSet, names, names[0])
+		replaced(ctx, podSet, before, names[0])
 		Expect(getPod(ctx, namespace, names[0]).DeletionTimestamp).NotTo(BeNil(), "the old one should still be there")
 		Expect(podSet.Status.TerminatingReplicas).To(BeEquivalentTo(1))
 	})

@@ -281,6 +281,12 @@ func (w *world) judgePodWrite(r *run, q request) {
 		if q.verb == verbCreate && slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return isActive(p) && isOld(p, r.seen) }) {
 			wanted += w.surge()
 		}
+		if q.verb == verbPatch && !isActive(q.pod) {
+			w.breaks("S4", "adoption of pod %s, which has ended or is being deleted", q.pod.Name)
+		}
+		if q.verb == verbCreate && r.sawFailureNow() {
+			w.breaks("L3", "pod %s is created at once after one that failed", q.pod.Name)
+		}
 		if active >= wanted {
 			w.breaks("S2", "%s of pod %s with %d of %d pods seen", q.verb, q.pod.Name, active, wanted)
 		}
@@ -305,6 +311,16 @@ func (w *world) judgePodWrite(r *run, q request) {
 			w.judgeVictim(r, pods[victim], pods)
 		}
 	}
+}
+
+// sawFailureNow reports whether a pod has failed soon after its creation and no time has passed since. Pods of another
+// template may be tried at once.
+func (r *run) sawFailureNow() bool {
+	now := r.world.now
+	return !r.world.oracle.of(r.seen.UID).marks.RolledOut && slices.ContainsFunc(r.seenPods, func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodFailed &&
+			pod.Status.Conditions[0].LastTransitionTime.Time.Equal(now) && now.Sub(pod.CreationTimestamp.Time) < 10*time.Minute
+	})
 }
 
 // judgeRelease checks that a pod is let go only if it has lost the label.
