@@ -51,6 +51,8 @@ type Cluster struct {
 	Config *rest.Config
 	// KubeconfigPath is a file with the same rights as Config.
 	KubeconfigPath string
+	// EtcdURL is where etcd serves, to whoever asks.
+	EtcdURL string
 	// Dir holds the cluster's files, among them a log of each process.
 	Dir string
 	// Binaries are those the cluster runs, and kubectl.

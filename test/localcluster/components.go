@@ -38,11 +38,10 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	etcdURL, err := c.startEtcd(ctx)
-	if err != nil {
+	if c.EtcdURL, err = c.startEtcd(ctx); err != nil {
 		return err
 	}
-	if err := c.startAPIServer(ctx, access, etcdURL); err != nil {
+	if err := c.startAPIServer(ctx, access); err != nil {
 		return err
 	}
 	if err := c.startControllerManager(access); err != nil {
@@ -93,7 +92,7 @@ func (c *Cluster) startEtcd(ctx context.Context) (url string, err error) {
 	return url, c.waitFor(ctx, "etcd", func(ctx context.Context) error { return getOK(ctx, url+"/health") })
 }
 
-func (c *Cluster) startAPIServer(ctx context.Context, access *access, etcdURL string) error {
+func (c *Cluster) startAPIServer(ctx context.Context, access *access) error {
 	address, err := freeAddress()
 	if err != nil {
 		return err
@@ -103,7 +102,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, access *access, etcdURL st
 		return err
 	}
 	args := []string{
-		"--etcd-servers=" + etcdURL,
+		"--etcd-servers=" + c.EtcdURL,
 		"--bind-address=" + host,
 		"--secure-port=" + port,
 		"--cert-dir=" + c.Dir,

@@ -7,19 +7,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // process is one program of a cluster.
 type process struct {
-	name string
-	log  string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-	err  error         // how it ended, once done is closed
+	name    string
+	log     string
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when it has ended
+	err     error         // how it ended, once done is closed
+	crashes atomic.Bool   // it ends because Crash wants it to
 }
 
 // run starts a program with its output in a log file, and records its process
@@ -31,7 +34,7 @@ func (c *Cluster) run(name string, args ...string) error {
 		cmd:  exec.Command(c.Binaries[name], args...),
 		done: make(chan struct{}),
 	}
-	log, err := os.Create(p.log)
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("make the log of %s: %w", name, err)
 	}
@@ -48,12 +51,28 @@ func (c *Cluster) run(name string, args ...string) error {
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.done)
-		c.exited <- p
+		if !p.crashes.Load() {
+			c.exited <- p
+		}
 	}()
 	if err := os.WriteFile(pidFile(c.Dir, name), []byte(strconv.Itoa(p.cmd.Process.Pid)), 0o600); err != nil {
 		return fmt.Errorf("record the process id of %s: %w", name, err)
 	}
 	return nil
+}
+
+// Crash ends a program of the cluster without any notice, and starts it again with
+// the same data. It does not wait until it serves again.
+func (c *Cluster) Crash(name string) error {
+	i := slices.IndexFunc(c.processes, func(p *process) bool { return p.name == name })
+	if i < 0 {
+		return fmt.Errorf("the cluster has no %s", name)
+	}
+	p := c.processes[i]
+	c.processes = slices.Delete(c.processes, i, i+1)
+	p.crashes.Store(true)
+	p.kill()
+	return c.run(name, p.cmd.Args[1:]...)
 }
 
 // kill ends the process and waits for its end. Nothing of it is worth a
