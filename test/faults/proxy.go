@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -187,12 +188,13 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case lateWrite:
 		p.late.Go(func() {
-			time.Sleep(wait)
+			<-time.After(wait)
 			_, _ = p.forward(context.WithoutCancel(r.Context()), r, body, record)
 		})
 		panic(http.ErrAbortHandler)
 	case delay:
-		time.Sleep(wait)
+		<-time.After(wait)
+	default:
 	}
 	p.tell(record, "arrival")
 	// What has arrived is carried out, also if the manager dies meanwhile.
@@ -268,6 +270,7 @@ func (p *proxy) serveWatch(w http.ResponseWriter, r *http.Request) {
 		return
 	case cutWatch:
 		defer time.AfterFunc(wait, cut).Stop()
+	default:
 	}
 	got, err := p.client.RoundTrip(p.request(ctx, r, nil))
 	if err != nil {
@@ -282,7 +285,7 @@ func (p *proxy) serveWatch(w http.ResponseWriter, r *http.Request) {
 	for {
 		n, err := got.Body.Read(buffer)
 		if chosen == stall && time.Since(began) > wait/2 {
-			time.Sleep(wait)
+			<-time.After(wait)
 			chosen = noFault
 		}
 		if _, failed := w.Write(buffer[:n]); failed != nil || err != nil {
@@ -343,9 +346,7 @@ func (p *proxy) tell(record *write, moment string) {
 }
 
 func copyHeader(w http.ResponseWriter, from http.Header) {
-	for name, values := range from {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), from)
 }
 
 // answer replies as an API server does that is in trouble.

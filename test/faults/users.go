@@ -73,11 +73,11 @@ func (u *users) act(ctx context.Context) {
 	case n == 13:
 		_ = u.client.Delete(ctx, podSet)
 	default:
-		u.changePod(ctx, podSet, n)
+		u.changePod(ctx, n)
 	}
 }
 
-func (u *users) changePod(ctx context.Context, podSet *v1alpha1.PodSet, n int) {
+func (u *users) changePod(ctx context.Context, n int) {
 	list := &corev1.PodList{}
 	if err := u.client.List(ctx, list, client.InNamespace(u.namespace)); err != nil || len(list.Items) == 0 {
 		return
@@ -120,7 +120,8 @@ func (u *users) settled(ctx context.Context) error {
 		ready := meta.FindStatusCondition(podSet.Status.Conditions, v1alpha1.ConditionReady)
 		switch {
 		case active != int(*podSet.Spec.Replicas) || active != int(podSet.Status.Replicas):
-			return fmt.Errorf("%s has %d ready pods of %d, and reports %d", podSet.Name, active, *podSet.Spec.Replicas, podSet.Status.Replicas)
+			return fmt.Errorf("%s has %d ready pods of %d, and reports %d",
+				podSet.Name, active, *podSet.Spec.Replicas, podSet.Status.Replicas)
 		case ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != podSet.Generation:
 			return fmt.Errorf("%s is not Ready: %+v", podSet.Name, ready)
 		}
