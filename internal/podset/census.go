@@ -1,6 +1,8 @@
 package podset
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -105,9 +107,10 @@ func (c census) currentRevision() string {
 		return c.Revision
 	case current != "":
 		return current
-	case len(c.old) > 0:
+	case len(c.old) > 0 && !slices.ContainsFunc(c.active, hasNoRevision):
 		return c.revisionOf(leastName(c.old))
 	default:
+		// Pods without a revision are taken for pods of this one from now on.
 		return c.Revision
 	}
 }

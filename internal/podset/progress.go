@@ -1,7 +1,9 @@
 package podset
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -79,29 +81,49 @@ func limit(podSet *v1alpha1.PodSet) time.Duration {
 	return time.Duration(ptr.Deref(podSet.Spec.ProgressDeadlineSeconds, 600)) * time.Second
 }
 
+// maxTold is how much of what others wrote a condition repeats, in characters. Nobody bounds what they write, and the API
+// server refuses a status with a text that is too long.
+const maxTold = 1024
+
+// conditionReason is what the API server takes for the reason of a condition.
+var conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
 // trouble returns what keeps a pod from becoming available, in the words of the kubelet or the scheduler, of the first pod
 // that tells; those of the present template come before old ones.
 func (c census) trouble() (reason, message string) {
+	told, where := c.told()
+	if told == "" {
+		return v1alpha1.ReasonProgressDeadlineExceeded, ""
+	}
+	reason = told
+	if len(told) > maxTold || !conditionReason.MatchString(told) {
+		reason = v1alpha1.ReasonProgressDeadlineExceeded
+	}
+	return reason, fmt.Sprintf("; %s: %.*s", where, maxTold, told)
+}
+
+// told returns the reason that a pod tells, and where, empty if none tells any.
+func (c census) told() (reason, where string) {
 	waiting := filter(c.active, func(pod *corev1.Pod) bool { return !c.isAvailable(pod) })
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
 		if order := trueFirst(c.revisionOf(a) == c.Revision, c.revisionOf(b) == c.Revision); order != 0 {
 			return order
 		}
-		return slices.Compare([]byte(a.Name), []byte(b.Name))
+		return cmp.Compare(a.Name, b.Name)
 	})
 	for _, pod := range waiting {
 		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			if reason := troubleOf(container); reason != "" {
-				return reason, fmt.Sprintf("; pod %s, container %s: %s", pod.Name, container.Name, reason)
+				return reason, fmt.Sprintf("pod %s, container %s", pod.Name, container.Name)
 			}
 		}
 		for _, condition := range pod.Status.Conditions {
 			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason != "" {
-				return condition.Reason, fmt.Sprintf("; pod %s: %s", pod.Name, condition.Reason)
+				return condition.Reason, "pod " + pod.Name
 			}
 		}
 	}
-	return v1alpha1.ReasonProgressDeadlineExceeded, ""
+	return "", ""
 }
 
 // troubleOf returns why a container does not run, empty if it does, or is on the way.

@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,15 @@ func TestStalledTellsWhatThePodsTell(t *testing.T) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable"}}
 			})},
 			"Unschedulable", "no progress for 10 s: 0 of 1 pods are available; pod b: Unschedulable",
+		},
+		"the words are none that a condition may have for its reason": {
+			pods{pod("b", waits("exit status 1: no such file"))},
+			"ProgressDeadlineExceeded", "no progress for 10 s: 0 of 1 pods are available; pod b, container app: exit status 1: no such file",
+		},
+		"the words are too many": {
+			pods{pod("b", waits(strings.Repeat("é", 40_000)))},
+			"ProgressDeadlineExceeded",
+			"no progress for 10 s: 0 of 1 pods are available; pod b, container app: " + strings.Repeat("é", 1024),
 		},
 	}
 	for name, test := range tests {

@@ -128,11 +128,16 @@ func marshalled(value json.Marshaler) string {
 // revisionOf returns the revision of a pod. One without the label, which an operator that knew no revisions has created or
 // which was adopted, is taken for one of the template that was last rolled out.
 func (o Observation) revisionOf(pod *corev1.Pod) string {
-	if revision, ok := pod.Labels[v1alpha1.TemplateHashLabel]; ok {
-		return revision
+	if !hasNoRevision(pod) {
+		return pod.Labels[v1alpha1.TemplateHashLabel]
 	}
 	if current := o.PodSet.Status.CurrentRevision; current != "" {
 		return current
 	}
 	return o.Revision
+}
+
+func hasNoRevision(pod *corev1.Pod) bool {
+	_, labelled := pod.Labels[v1alpha1.TemplateHashLabel]
+	return !labelled
 }

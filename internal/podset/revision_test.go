@@ -148,6 +148,15 @@ func TestPodsWithoutARevision(t *testing.T) {
 	mustEqual(t, o.revisionOf(pod("b", ofRevision(present))), present)
 }
 
+// What pods without a revision are taken for does not change by being reported.
+func TestPodsWithoutARevisionBesideOldOnes(t *testing.T) {
+	o := Observation{PodSet: podSet(2), Owned: pods{pod("a", ready), oldPod("b", ready)}, Revision: present, Now: now}
+	before := Status(o)
+	mustEqual(t, []any{before.CurrentRevision, before.UpdatedReplicas}, []any{present, int32(1)})
+	o.PodSet.Status = before
+	mustEqual(t, Status(o), before)
+}
+
 func TestNewPodsHaveTheRevisionOfTheTemplate(t *testing.T) {
 	changed := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"tier": "front"}},

@@ -56,14 +56,14 @@ func loadDefinition(file string) (*definition, error) {
 // admit does to a new object what the API server does: it drops unknown fields, fills in defaults, and returns why the
 // object is refused, nil if it is not.
 func (d *definition) admit(ctx context.Context, object map[string]any) error {
-	if err := objectmeta.Coerce(nil, object, d.structural, true, false); err != nil {
-		return err
-	}
+	defaulting.Default(object, d.structural)
 	pruning.Prune(object, d.structural, true)
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, d.structural)
-	defaulting.Default(object, d.structural)
+	if err := objectmeta.Coerce(nil, object, d.structural, false, false); err != nil {
+		return err
+	}
 	refusals := validation.ValidateCustomResource(nil, object, d.openAPI)
-	refusals = append(refusals, objectmeta.Validate(ctx, nil, object, d.structural, true)...)
+	refusals = append(refusals, objectmeta.Validate(ctx, nil, object, d.structural, false)...)
 	refusals = append(refusals, listtype.ValidateListSetsAndMaps(nil, d.structural, object)...)
 	if len(refusals) == 0 {
 		refusals, _ = d.rules.Validate(ctx, nil, d.structural, object, nil, celconfig.RuntimeCELCostBudget)

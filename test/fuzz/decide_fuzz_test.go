@@ -177,7 +177,7 @@ func rest(o *podset.Observation) bool {
 	} else {
 		o.Now = o.Now.Add(time.Millisecond)
 	}
-	if o.Now.After(o.InDoubtUntil) {
+	if !o.Now.Before(o.InDoubtUntil) {
 		o.AskedNames = nil
 	}
 	return changed

@@ -75,7 +75,7 @@ func fillObservation(o *podset.Observation, c randfill.Continue) {
 		}
 	}
 	if len(o.AskedNames) > 0 {
-		o.InDoubtUntil = now.Add(someTime(c))
+		o.InDoubtUntil = now.Add(someTime(c).Abs() + time.Second)
 	}
 	if c.Int()%8 == 0 {
 		o.Unlabelled = somePod(c, "unlabelled")
@@ -86,7 +86,7 @@ func fillObservation(o *podset.Observation, c randfill.Continue) {
 		if c.Int()%8 == 0 {
 			reason := oneOf(c, v1alpha1.ReasonQuotaExceeded, v1alpha1.ReasonForbidden, v1alpha1.ReasonInvalidTemplate)
 			o.Holds[action] = podset.Hold{Until: now.Add(someTime(c)), Problem: podset.Problem{
-				Reason: reason, Message: text(c), Stalled: reason == v1alpha1.ReasonInvalidTemplate,
+				Reason: reason, Message: c.String(1000), Stalled: reason == v1alpha1.ReasonInvalidTemplate,
 			}}
 		}
 	}
@@ -120,8 +120,13 @@ func somePodSet(c randfill.Continue) *v1alpha1.PodSet {
 		budget := func() *intstr.IntOrString {
 			return oneOf(c, nil, new(intstr.FromInt32(0)), new(intstr.FromInt32(2)), new(intstr.FromString("25%")), new(intstr.FromString("100%")))
 		}
-		podSet.Spec.UpdateStrategy.RollingUpdate = &v1alpha1.RollingUpdateBudgets{MaxSurge: budget(), MaxUnavailable: budget()}
+		budgets := &v1alpha1.RollingUpdateBudgets{MaxSurge: budget(), MaxUnavailable: budget()}
+		if budgets.MaxSurge != nil && budgets.MaxSurge.String() == "0" && (budgets.MaxUnavailable == nil || budgets.MaxUnavailable.String() == "0") {
+			budgets.MaxUnavailable = new(intstr.FromInt32(1)) // the API server does not take both as 0
+		}
+		podSet.Spec.UpdateStrategy.RollingUpdate = budgets
 	}
+	podSet.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}}}
 	podSet.Status.CurrentRevision = oneOf(c, "", present, former)
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
 		if c.Bool() {
