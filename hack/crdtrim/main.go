@@ -1,13 +1,18 @@
-// Command crdtrim takes the descriptions out of the pod template that a CustomResourceDefinition embeds at
-// spec.template, and writes the file back. They repeat what `kubectl explain pod` says, and with them the
-// CustomResourceDefinition is too large for the annotation in which `kubectl apply` keeps what it applied. All other
-// descriptions stay, for `kubectl explain`.
+// Command crdtrim trims the pod template that a CustomResourceDefinition embeds at spec.template, and writes the file
+// back.
+//
+// The descriptions go: they repeat what `kubectl explain pod` says, and with them the CustomResourceDefinition is too
+// large for the annotation in which `kubectl apply` keeps what it applied. All other descriptions stay.
+//
+// The values go that the generated schema takes but that no Go client can read: a number for a port beyond 32 bits, a
+// quantity such as 1e1.5. One such object would keep a manager from listing, and so from reconciling, any other.
 //
 //	crdtrim FILE
 package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 
 	"sigs.k8s.io/yaml"
@@ -36,8 +41,8 @@ func trimFile(path string) error {
 	return os.WriteFile(path, trimmed, 0o644)
 }
 
-// trim returns the CustomResourceDefinition without the descriptions below spec.template in any of its versions. The
-// same input always gives the same output, and trimming that once more changes nothing.
+// trim returns the CustomResourceDefinition with the schema below spec.template trimmed in all its versions. The same
+// input always gives the same output, and trimming that once more changes nothing.
 func trim(definition []byte) ([]byte, error) {
 	var crd map[string]any
 	if err := yaml.Unmarshal(definition, &crd); err != nil {
@@ -54,7 +59,7 @@ func trim(definition []byte) ([]byte, error) {
 			return nil, fmt.Errorf("version %v has no schema of spec.template", at(version, "name"))
 		}
 		for _, schema := range below(template) {
-			removeDescriptions(schema)
+			trimSchema(schema)
 		}
 	}
 	trimmed, err := yaml.Marshal(crd)
@@ -64,10 +69,33 @@ func trim(definition []byte) ([]byte, error) {
 	return append([]byte("---\n"), trimmed...), nil
 }
 
-func removeDescriptions(schema map[string]any) {
+func trimSchema(schema map[string]any) {
 	delete(schema, "description")
+	if schema["x-kubernetes-int-or-string"] == true {
+		boundIntOrString(schema)
+	}
 	for _, schema := range below(schema) {
-		removeDescriptions(schema)
+		trimSchema(schema)
+	}
+}
+
+const (
+	// generatedQuantity is how the generator describes a resource.Quantity. Its exponent may be a fraction, and of any
+	// size; resource.ParseQuantity refuses the one, and does not end on the other.
+	generatedQuantity = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))` +
+		`(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
+	// readableQuantity is what resource.ParseQuantity reads. Two digits are enough for the exponent: a quantity is at
+	// least 1e-9, and less than 1e19.
+	readableQuantity = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$`
+)
+
+// boundIntOrString bounds the schema of a quantity, which has a pattern, or of an intstr.IntOrString, which has none.
+func boundIntOrString(schema map[string]any) {
+	switch schema["pattern"] {
+	case nil:
+		schema["minimum"], schema["maximum"] = math.MinInt32, math.MaxInt32
+	case generatedQuantity:
+		schema["pattern"] = readableQuantity
 	}
 }
 

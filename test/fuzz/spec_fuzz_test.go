@@ -76,13 +76,15 @@ func someValue(schema structuralschema.Structural, c randfill.Continue, depth in
 		return someObject(schema, c, depth)
 	case "array":
 		list := []any{}
-		for range c.Int() % 3 {
+		for range oneOf(c, 1, 1, 1, 2, 0) {
 			list = append(list, someValue(*schema.Items, c, depth+1))
 		}
 		return list
 	case "integer":
-		return oneOf[any](c, int64(0), int64(1), int64(2), int64(3), int64(5), int64(600), int64(math.MaxInt32), int64(math.MaxInt32)+1, int64(-1),
-			int64(math.MaxInt64), 2.0, 1e21)
+		if c.Int()%10 > 0 {
+			return oneOf[any](c, int64(1), int64(2), int64(3), int64(5), int64(600), 2.0)
+		}
+		return oneOf[any](c, int64(0), int64(-1), int64(math.MaxInt32), int64(math.MaxInt32)+1, int64(math.MaxInt64), 1.5, 1e21)
 	case "number":
 		return oneOf[any](c, 0.5, int64(2))
 	case "boolean":
