@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 )
 
@@ -162,6 +165,28 @@ func TestTheGeneratedCRDExplainsOurFieldsAndNotThoseOfPods(t *testing.T) {
 			if parse(field).Description != "" {
 				t.Errorf("spec.template.%s has a description", name)
 			}
+		}
+	}
+}
+
+func TestTrimTakesOutTheValuesThatNoClientCanRead(t *testing.T) {
+	port := map[string]any{"x-kubernetes-int-or-string": true}
+	trimSchema(port)
+	if port["minimum"] != math.MinInt32 || port["maximum"] != math.MaxInt32 {
+		t.Errorf("a port has no bounds: %v", port)
+	}
+	quantity := map[string]any{"x-kubernetes-int-or-string": true, "pattern": generatedQuantity}
+	trimSchema(quantity)
+	pattern := regexp.MustCompile(quantity["pattern"].(string))
+	for _, text := range []string{"1", "+1", "-1.5", ".5", "1.", "100m", "2Gi", "1e3", "1E-3", "1e+99"} {
+		if _, err := resource.ParseQuantity(text); err != nil || !pattern.MatchString(text) {
+			t.Errorf("%s should be a quantity, and is refused; reading it: %v", text, err)
+		}
+	}
+	// The last one is not even refused by ParseQuantity, which computes without an end.
+	for _, text := range []string{"", ".", "1e", "1e1.5", "1e.5", "1KiB", "1e-2147483647"} {
+		if pattern.MatchString(text) {
+			t.Errorf("%q is taken", text)
 		}
 	}
 }

@@ -243,6 +243,10 @@ var _ = Describe("The promises hold", func() {
 			m.keepUp()
 			Eventually(func() error { return c.List(ctx, &corev1.NodeList{}) }).Should(Succeed(), "the API server should be back")
 		}
+		// Their watches do not always outlive a crash of the store: a scheduler was seen that scheduled no pod any more.
+		for _, name := range []string{"kube-controller-manager", "kube-scheduler", "kwok"} {
+			Expect(cluster.Crash(name)).To(Succeed())
+		}
 		end(ctx, u, false, m)
 	})
 

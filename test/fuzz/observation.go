@@ -189,7 +189,9 @@ func text(c randfill.Continue) string {
 }
 
 // someTime is not far from 0, before or after it.
-func someTime(c randfill.Continue) time.Duration { return time.Duration(c.Int()%1201-600) * time.Second }
+func someTime(c randfill.Continue) time.Duration {
+	return time.Duration(c.Int()%1201-600) * time.Second
+}
 
 func oneOf[T any](c randfill.Continue, values ...T) T { return values[c.Int()%len(values)] }
 
