@@ -99,6 +99,15 @@ explore: ## Explore the reconciler on a simulated API server; STATES=, SEEDS= an
 	go test -count=1 -v -timeout 60m -run 'EveryState|RandomWalks|FieldBugs|Gaps' ./test/sim
 
 .PHONY: mutants
+.PHONY: faults
+faults: ## Run the manager under faults on a real API server; FAULTS=, KILLS= and FAULT_SEED= for more than `make test` does.
+	KUBEBUILDER_ASSETS=$$(go run ./hack/localcluster assets) go test -count=1 -v -timeout 120m ./test/faults $(TESTFLAGS)
+
+.PHONY: fuzz
+fuzz: ## Try the decision, the status and the CustomResourceDefinition with arbitrary input; FUZZTIME=1m for each.
+	for name in FuzzDecide FuzzStatus FuzzSpec; do \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $${FUZZTIME:-1m} ./test/fuzz || exit 1; done
+
 mutants: ## Make wrong versions of the rules, one at a time, and see that the exploration stops each; TEXT=part of a name.
 	go run ./hack/mutants $(TEXT)
 

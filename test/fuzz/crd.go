@@ -35,7 +35,8 @@ func loadDefinition(file string) (*definition, error) {
 	if err := yaml.UnmarshalStrict(text, versioned); err != nil {
 		return nil, err
 	}
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(versioned, internal, nil); err != nil {
+	err = apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(versioned, internal, nil)
+	if err != nil {
 		return nil, err
 	}
 	if internal.Spec.Validation == nil {

@@ -118,10 +118,12 @@ func somePodSet(c randfill.Continue) *v1alpha1.PodSet {
 	podSet.Spec.UpdateStrategy.Type = oneOf(c, v1alpha1.RollingUpdate, v1alpha1.RollingUpdate, v1alpha1.OnDelete)
 	if podSet.Spec.UpdateStrategy.Type == v1alpha1.RollingUpdate && c.Bool() {
 		budget := func() *intstr.IntOrString {
-			return oneOf(c, nil, new(intstr.FromInt32(0)), new(intstr.FromInt32(2)), new(intstr.FromString("25%")), new(intstr.FromString("100%")))
+			return oneOf(c, nil, new(intstr.FromInt32(0)), new(intstr.FromInt32(2)),
+				new(intstr.FromString("25%")), new(intstr.FromString("100%")))
 		}
 		budgets := &v1alpha1.RollingUpdateBudgets{MaxSurge: budget(), MaxUnavailable: budget()}
-		if budgets.MaxSurge != nil && budgets.MaxSurge.String() == "0" && (budgets.MaxUnavailable == nil || budgets.MaxUnavailable.String() == "0") {
+		if budgets.MaxSurge != nil && budgets.MaxSurge.String() == "0" &&
+			(budgets.MaxUnavailable == nil || budgets.MaxUnavailable.String() == "0") {
 			budgets.MaxUnavailable = new(intstr.FromInt32(1)) // the API server does not take both as 0
 		}
 		podSet.Spec.UpdateStrategy.RollingUpdate = budgets
@@ -168,7 +170,9 @@ func somePod(c randfill.Continue, name string) *corev1.Pod {
 	}
 	if c.Int()%4 == 0 {
 		state := oneOf(c,
-			corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: oneOf(c, "ContainerCreating", "ImagePullBackOff", text(c))}},
+			corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+				Reason: oneOf(c, "ContainerCreating", "ImagePullBackOff", text(c)),
+			}},
 			corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: oneOf(c, "Error", "", text(c))}})
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", RestartCount: int32(c.Int() % 3), State: state}}
 	}
