@@ -98,7 +98,6 @@ test: vet ## Run all tests but the end-to-end ones; TESTFLAGS=... for go test.
 explore: ## Explore the reconciler on a simulated API server; STATES=, SEEDS= and EXPLORE_SECONDS= for more than `make test` does.
 	go test -count=1 -v -timeout 60m -run 'EveryState|RandomWalks|FieldBugs|Gaps' ./test/sim
 
-.PHONY: mutants
 .PHONY: faults
 faults: ## Run the manager under faults on a real API server; FAULTS=, KILLS= and FAULT_SEED= for more than `make test` does.
 	KUBEBUILDER_ASSETS=$$(go run ./hack/localcluster assets) go test -count=1 -v -timeout 120m ./test/faults $(TESTFLAGS)
@@ -108,6 +107,7 @@ fuzz: ## Try the decision, the status and the CustomResourceDefinition with arbi
 	for name in FuzzDecide FuzzStatus FuzzSpec; do \
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $${FUZZTIME:-1m} ./test/fuzz || exit 1; done
 
+.PHONY: mutants
 mutants: ## Make wrong versions of the rules, one at a time, and see that the exploration stops each; TEXT=part of a name.
 	go run ./hack/mutants $(TEXT)
 
