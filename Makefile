@@ -100,7 +100,8 @@ explore: ## Explore the reconciler on a simulated API server; STATES=, SEEDS= an
 
 .PHONY: faults
 faults: ## Run the manager under faults on a real API server; FAULTS=, KILLS= and FAULT_SEED= for more than `make test` does.
-	KUBEBUILDER_ASSETS=$$(go run ./hack/localcluster assets) go test -count=1 -v -timeout 120m ./test/faults $(TESTFLAGS)
+	assets=$$(go run ./hack/localcluster assets) && \
+	KUBEBUILDER_ASSETS=$$assets go test -count=1 -v -timeout 120m ./test/faults $(TESTFLAGS)
 
 .PHONY: fuzz
 fuzz: ## Try the decision, the status and the CustomResourceDefinition with arbitrary input; FUZZTIME=1m for each.

@@ -80,12 +80,12 @@ func trimSchema(schema map[string]any) {
 }
 
 const (
-	// generatedQuantity is how the generator describes a resource.Quantity. Its exponent may be a fraction, and of any
-	// size; resource.ParseQuantity refuses the one, and does not end on the other.
+	// generatedQuantity is how the generator describes a resource.Quantity. Its exponent may be a fraction, which
+	// resource.ParseQuantity refuses, and of any size; on 1e-2147483647 it does not end.
 	generatedQuantity = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))` +
 		`(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
-	// readableQuantity is what resource.ParseQuantity reads. Two digits are enough for the exponent: a quantity is at
-	// least 1e-9, and less than 1e19.
+	// readableQuantity is what resource.ParseQuantity reads. Two digits are enough for the exponent: what is less than
+	// 1e-9 is rounded up to it, and no resource comes near 1e99.
 	readableQuantity = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$`
 )
 

@@ -159,7 +159,7 @@ func end(ctx SpecContext, u *users, leaderless bool, managers ...*runner) {
 		return n
 	}
 	// Pods that failed may still have to go, and status with them.
-	Eventually(func() bool { before := written(); <-time.After(3 * time.Second); return written() == before }).
+	Eventually(func() bool { before := written(); pause(3 * time.Second); return written() == before }).
 		Should(BeTrue(), "writes should stop (L2)")
 	var changes []change
 	Eventually(func() (complete bool, err error) {
@@ -195,7 +195,7 @@ var _ = Describe("The promises hold", func() {
 			m.proxy.setRate(15)
 			for m.proxy.faults() < faults/2 {
 				u.act(ctx)
-				<-time.After(time.Duration(u.random.IntN(300)) * time.Millisecond)
+				pause(time.Duration(u.random.IntN(300)) * time.Millisecond)
 				m.keepUp()
 			}
 			end(ctx, u, false, m)
@@ -269,12 +269,12 @@ var _ = Describe("The promises hold", func() {
 			stopped := time.Now()
 			for time.Since(stopped) < 8*time.Second {
 				u.act(ctx)
-				<-time.After(50 * time.Millisecond)
+				pause(50 * time.Millisecond)
 			}
 			leader.Signal(syscall.SIGCONT)
 			for range 20 {
 				u.act(ctx)
-				<-time.After(50 * time.Millisecond)
+				pause(50 * time.Millisecond)
 			}
 			m.keepUp()
 			other.keepUp()
@@ -284,7 +284,7 @@ var _ = Describe("The promises hold", func() {
 			Expect(client.IgnoreNotFound(c.Delete(ctx, lease.DeepCopy()))).To(Succeed())
 			for range 20 {
 				u.act(ctx)
-				<-time.After(50 * time.Millisecond)
+				pause(50 * time.Millisecond)
 			}
 			m.keepUp()
 			other.keepUp()
@@ -304,7 +304,7 @@ var _ = Describe("The promises hold", func() {
 		m.proxy.setRate(3)
 		for range 150 {
 			u.act(ctx)
-			<-time.After(time.Duration(u.random.IntN(100)) * time.Millisecond)
+			pause(time.Duration(u.random.IntN(100)) * time.Millisecond)
 			m.keepUp()
 			other.keepUp()
 		}

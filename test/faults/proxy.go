@@ -188,12 +188,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case lateWrite:
 		p.late.Go(func() {
-			<-time.After(wait)
+			pause(wait)
 			_, _ = p.forward(context.WithoutCancel(r.Context()), r, body, record)
 		})
 		panic(http.ErrAbortHandler)
 	case delay:
-		<-time.After(wait)
+		pause(wait)
 	default:
 	}
 	p.tell(record, "arrival")
@@ -285,7 +285,7 @@ func (p *proxy) serveWatch(w http.ResponseWriter, r *http.Request) {
 	for {
 		n, err := got.Body.Read(buffer)
 		if chosen == stall && time.Since(began) > wait/2 {
-			<-time.After(wait)
+			pause(wait)
 			chosen = noFault
 		}
 		if _, failed := w.Write(buffer[:n]); failed != nil || err != nil {
@@ -380,4 +380,9 @@ func ownerOf(pod *corev1.Pod) types.UID {
 		return owner.UID
 	}
 	return ""
+}
+
+// pause lets time pass. How long requests wait and how fast users act is what is tried here.
+func pause(duration time.Duration) {
+	time.Sleep(duration) //nolint:forbidigo // the pace of the network and of the users that are played here
 }

@@ -7,5 +7,5 @@
 //	status_fuzz_test.go    the status is true, stable, and one that the API server takes
 //	spec_fuzz_test.go      whatever the API server takes can be worked with
 //
-// Inputs that once found something are kept in testdata, and every run of the tests tries them.
+// Every run of the tests tries some hundred inputs; `go test -fuzz` looks for more, and keeps one that fails in testdata.
 package fuzz
