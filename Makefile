@@ -103,6 +103,18 @@ faults: ## Run the manager under faults on a real API server; FAULTS=, KILLS= an
 	assets=$$(go run ./hack/localcluster assets) && \
 	KUBEBUILDER_ASSETS=$$assets go test -count=1 -v -timeout 120m ./test/faults $(TESTFLAGS)
 
+.PHONY: soak
+soak: ## Have a manager live through many changes, and see that its heap and goroutines do not grow; SOAK=10000 changes.
+	assets=$$(go run ./hack/localcluster assets) && \
+	KUBEBUILDER_ASSETS=$$assets go test -count=1 -v -timeout 120m ./test/soak $(TESTFLAGS)
+
+# The race detector makes everything some times slower: fewer states and walks than without.
+.PHONY: test-race
+test-race: ## Run the unit tests, the exploration and the tests on a real API server under the race detector; takes gcc.
+	assets=$$(go run ./hack/localcluster assets) && \
+	KUBEBUILDER_ASSETS=$$assets STATES=$${STATES:-100000} SEEDS=$${SEEDS:-1000} \
+	go test -race -p 1 -count=1 -timeout 60m ./internal/... ./test/fuzz ./test/sim ./test/integration $(TESTFLAGS)
+
 .PHONY: fuzz
 fuzz: ## Try the decision, the status and the CustomResourceDefinition with arbitrary input; FUZZTIME=1m for each.
 	for name in FuzzDecide FuzzStatus FuzzSpec; do \

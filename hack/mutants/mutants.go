@@ -161,12 +161,12 @@ var mutants = []mutant{
 
 	// Roll-outs.
 	{"a roll-out exceeds the surge", rollOut, []edit{
-		{"c.taken()+c.inDoubt < c.desired+c.surge", "c.taken()+c.inDoubt <= c.desired+c.surge"},
+		{"c.taken()+c.inDoubt >= c.desired+c.surge", "c.taken()+c.inDoubt > c.desired+c.surge"},
 	}},
 	{"a roll-out takes one pod too many away", rollOut, []edit{
-		{"c.available > c.desired-c.tolerated", "c.available >= c.desired-c.tolerated"},
+		{"c.available <= c.desired-c.tolerated", "c.available < c.desired-c.tolerated"},
 	}},
 	{"a roll-out never ends", rollOut, []edit{
-		{"case c.updated < c.desired && c.taken()", "case c.updated+1 < c.desired && c.taken()"},
+		{"c.updated >= c.desired || c.taken()", "c.updated+1 >= c.desired || c.taken()"},
 	}},
 }

@@ -191,6 +191,7 @@ func (r *Reconciler) hold(ctx context.Context, o podset.Observation, step podset
 		Until:   r.Clock.Now().Add(wait.Jitter(delay, holdJitter)),
 		Delay:   delay,
 		Problem: problem,
+		Why:     step.Why,
 	})
 	if before.Problem == problem || classify(refusal) == closing {
 		return

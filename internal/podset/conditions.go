@@ -53,14 +53,15 @@ func (c census) isServing(work *Problem) bool {
 	return work == nil || c.isRollingOut() && c.available >= c.desired-c.tolerated
 }
 
-// readyGeneration is the generation that Ready is about. During a roll-out it stays what it was: what Ready says is about
-// the template before, and whoever waits for Ready of the present generation waits for the end of the roll-out.
+// readyGeneration is the generation that Ready is about. During a roll-out it is an earlier one: what Ready says is about
+// the template before, and whoever waits for Ready of the present generation waits for the end of the roll-out. A roll-out
+// may begin without a change of the spec, by the adoption of a pod.
 func (c census) readyGeneration() int64 {
 	if !c.isRollingOut() {
 		return c.PodSet.Generation
 	}
 	if ready := meta.FindStatusCondition(c.PodSet.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
-		return ready.ObservedGeneration
+		return min(ready.ObservedGeneration, c.PodSet.Generation-1)
 	}
 	return c.PodSet.Generation - 1
 }
@@ -77,7 +78,7 @@ func (c census) work() *Problem {
 		return work
 	}
 	if stalled := meta.FindStatusCondition(c.PodSet.Status.Conditions, v1alpha1.ConditionStalled); stalled != nil &&
-		stalled.ObservedGeneration == c.PodSet.Generation {
+		stalled.ObservedGeneration == c.PodSet.Generation && !isObstacle(stalled.Reason) {
 		// The reasons of a pod that fails alternate; the first one told will do.
 		return &Problem{Reason: stalled.Reason, Message: stalled.Message, Stalled: true}
 	}
@@ -89,14 +90,26 @@ func (c census) work() *Problem {
 	}
 }
 
-// obstacle returns what keeps the next step from being taken, nil if nothing does.
+// isObstacle reports whether a reason is one of those that obstacle returns, and not one that a pod tells.
+func isObstacle(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonQuotaExceeded, v1alpha1.ReasonForbidden, v1alpha1.ReasonNamespaceTerminating,
+		v1alpha1.ReasonInvalidTemplate, v1alpha1.ReasonPodsFailing:
+		return true
+	default:
+		return false
+	}
+}
+
+// obstacle returns what keeps the next step from being taken, nil if nothing does. Where only the removal of a finished or
+// of a marked pod is refused, nothing that was asked for in the spec is in the way.
 func (c census) obstacle() *Problem {
 	creates := c.missing() > 0 || c.replaces() && c.updated < c.desired
 	deletes := c.excess() > 0 || c.replaces()
 	switch {
 	case creates && c.isHeld(Create):
 		return new(c.Holds[Create].Problem)
-	case deletes && c.isHeld(Delete):
+	case deletes && c.isHeld(Delete) && c.Holds[Delete].Why != History && c.Holds[Delete].Why != DeleteMeNow:
 		return new(c.Holds[Delete].Problem)
 	case creates && !c.mayCreate():
 		return &Problem{
@@ -132,7 +145,7 @@ func (c census) remaining() *Problem {
 	case len(c.old) > 0 && c.isRollingOut():
 		return &Problem{
 			Reason:  v1alpha1.ReasonRollOutPaused,
-			Message: fmt.Sprintf("%d of %d updated; spec.paused is true", c.updated, c.desired),
+			Message: fmt.Sprintf("%d of %d updated, %d available; spec.paused is true", c.updated, c.desired, c.available),
 		}
 	case c.available < c.desired:
 		return &Problem{

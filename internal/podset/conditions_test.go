@@ -58,7 +58,7 @@ func TestConditionsDuringARollOut(t *testing.T) {
 		},
 		"it is paused": {
 			podSet(2, paused), surged, nil,
-			[]string{"Ready=True for 6: PodsAvailable, 2 of 2 pods are available", "Reconciling: RollOutPaused, 1 of 2 updated; spec.paused is true"},
+			[]string{"Ready=True for 6: PodsAvailable, 2 of 2 pods are available", "Reconciling: RollOutPaused, 1 of 2 updated, 2 available; spec.paused is true"},
 		},
 		"it is left to others": {
 			podSet(2, onDelete),
@@ -96,5 +96,31 @@ func TestConditionsDuringARollOut(t *testing.T) {
 			}
 			mustEqual(t, got, test.want)
 		})
+	}
+}
+
+// A PodSet that was Ready for its present generation adopts a pod of another template. Whoever waits for Ready of this
+// generation waits until that is replaced, too.
+func TestARollOutMayBeginWithoutAChangeOfTheSpec(t *testing.T) {
+	o := Observation{PodSet: podSet(1), Owned: pods{pod("a", old, ready)}, Revision: present, Now: now}
+	o.PodSet.Status.CurrentRevision = present
+	o.PodSet.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 7}}
+	ready := Status(o).Conditions[0]
+	mustEqual(t, ready.Status, metav1.ConditionTrue)
+	mustEqual(t, ready.ObservedGeneration, int64(6))
+}
+
+func TestOnlyARefusalThatIsInTheWayIsTold(t *testing.T) {
+	refused := Problem{Reason: v1alpha1.ReasonForbidden, Message: "protected"}
+	for why, want := range map[Why]string{
+		OldRevision: v1alpha1.ReasonForbidden, ScaleDown: v1alpha1.ReasonForbidden,
+		History: v1alpha1.ReasonRollingOut, DeleteMeNow: v1alpha1.ReasonRollingOut,
+	} {
+		o := Observation{
+			PodSet: podSet(1), Owned: pods{pod("a", old, ready), pod("b", ofRevision(present)), pod("c", failed)}, Revision: present, Now: now,
+			Holds: map[Action]Hold{Delete: {Until: now.Add(time.Second), Problem: refused, Why: why}},
+		}
+		o.PodSet.Status.CurrentRevision = outdated
+		mustEqual(t, Status(o).Conditions[1].Reason, want)
 	}
 }

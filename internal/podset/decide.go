@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,6 +93,8 @@ func (s Step) PodName() string {
 type Hold struct {
 	Until   time.Time
 	Problem Problem
+	// Why is the purpose of the step that was refused.
+	Why Why
 	// Delay is how long the action is held back, longer with each refusal.
 	Delay time.Duration
 }
@@ -106,18 +109,29 @@ type Problem struct {
 	Stalled bool
 }
 
-// Decide returns the next step towards the PodSet's spec. The same observation always gives the same step.
+// Decide returns the next step towards the PodSet's spec. The same observation always gives the same step. A deletion that
+// was refused is tried again when there is nothing else to do, so that one protected pod blocks no others.
 func Decide(o Observation) Step {
 	if isBeingDeleted(o.PodSet) {
 		return Step{}
 	}
 	c := o.census()
-	for _, consider := range []func() Step{c.release, c.scale, c.replaceMarked, c.rollOut, c.trimHistory} {
-		if step := consider(); step.Action != Nothing && !o.isHeld(step.Action) {
-			return step
+	questions := []func() Step{
+		c.release, c.scale, c.replaceMarked, c.removeUnavailableOld, c.createNew, c.removeAvailableOld, c.trimHistory,
+	}
+	for _, again := range []bool{false, true} {
+		for _, question := range questions {
+			step := question()
+			if step.Action != Nothing && !o.isHeld(step.Action) && (again || !o.wasRefused(step)) {
+				return step
+			}
 		}
 	}
 	return Step{}
+}
+
+func (o Observation) wasRefused(step Step) bool {
+	return step.Action == Delete && o.RefusedPods.Has(step.Pod.UID)
 }
 
 // release lets go of a pod that somebody took out of the set.
@@ -197,7 +211,7 @@ func NextLook(o Observation) time.Time {
 	for _, hold := range o.Holds {
 		consider(hold.Until)
 	}
-	if c.missing() > 0 || c.replaces() {
+	if c.missing() > 0 || c.replaces() || slices.ContainsFunc(c.active, isMarkedNow) {
 		consider(o.Backoff.holdsUntil(c.active, o.Now))
 		consider(o.InDoubtUntil)
 	}

@@ -305,6 +305,10 @@ func TestNextLook(t *testing.T) {
 			Observation{PodSet: podSet(0), Backoff: podsFailing()},
 			never,
 		},
+		"pods keep failing, and one is to be replaced: when the delay has passed": {
+			Observation{PodSet: podSet(1), Owned: pods{pod("a", ready, deleteMe("now"))}, Backoff: podsFailing()},
+			in(time.Second),
+		},
 		"being deleted: never": {
 			Observation{PodSet: podSet(1, beingDeleted), Holds: held(Create, in(time.Second), Problem{})},
 			never,

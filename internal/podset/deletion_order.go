@@ -13,8 +13,7 @@ import (
 )
 
 // leastUseful returns the one of some active pods to delete first, or nil if there is none. The order is total, so the same
-// pods always give the same answer. It follows ReplicaSet's, with the delete-me mark and the revision in front, and before
-// that a rule that keeps one pod whose deletion is refused from blocking all others.
+// pods always give the same answer. It follows ReplicaSet's, with the delete-me mark, the revision and refusals in front.
 func (c census) leastUseful(candidates []*corev1.Pod) *corev1.Pod {
 	if len(candidates) == 0 {
 		return nil
@@ -25,36 +24,39 @@ func (c census) leastUseful(candidates []*corev1.Pod) *corev1.Pod {
 			onNode[pod.Spec.NodeName]++
 		}
 	}
+	isRefused := func(pod *corev1.Pod) bool { return c.RefusedPods.Has(pod.UID) }
 	isOld := func(pod *corev1.Pod) bool { return c.revisionOf(pod) != c.Revision }
 	// In the middle of a roll-out the new pods may be the ones that serve nobody.
 	allNeeded := len(c.old) > 0 && c.available <= c.desired-c.tolerated
 	isNeeded := func(pod *corev1.Pod) bool { return allNeeded && c.isAvailable(pod) }
 	rules := []func(a, b *corev1.Pod) int{
-		// 0. Not yet refused before refused.
-		func(a, b *corev1.Pod) int { return trueFirst(!c.RefusedPods.Has(a.UID), !c.RefusedPods.Has(b.UID)) },
-		// 1. Marked for deletion by the user before unmarked.
-		func(a, b *corev1.Pod) int { return trueFirst(isMarked(a), isMarked(b)) },
+		// 1. Marked for deletion by the user before unmarked, as long as it can be deleted.
+		func(a, b *corev1.Pod) int {
+			return trueFirst(isMarked(a) && !isRefused(a), isMarked(b) && !isRefused(b))
+		},
 		// 2. Not needed to keep enough pods available before needed.
 		func(a, b *corev1.Pod) int { return trueFirst(!isNeeded(a), !isNeeded(b)) },
 		// 3. Of an older template before of the present one: it has to go anyway.
 		func(a, b *corev1.Pod) int { return trueFirst(isOld(a), isOld(b)) },
-		// 4. Not bound to a node before bound: nothing runs yet.
+		// 4. Not yet refused before refused: one that cannot be deleted does not block the others.
+		func(a, b *corev1.Pod) int { return trueFirst(!isRefused(a), !isRefused(b)) },
+		// 5. Not bound to a node before bound: nothing runs yet.
 		func(a, b *corev1.Pod) int { return trueFirst(a.Spec.NodeName == "", b.Spec.NodeName == "") },
-		// 5. Pending before Unknown before Running: less is lost.
+		// 6. Pending before Unknown before Running: less is lost.
 		func(a, b *corev1.Pod) int { return cmp.Compare(progress(a), progress(b)) },
-		// 6. Not ready before ready: it serves nobody.
+		// 7. Not ready before ready: it serves nobody.
 		func(a, b *corev1.Pod) int { return trueFirst(!podutils.IsPodReady(a), !podutils.IsPodReady(b)) },
-		// 7. Lower deletion cost first: whoever set it knows better than the rules below.
+		// 8. Lower deletion cost first: whoever set it knows better than the rules below.
 		func(a, b *corev1.Pod) int { return cmp.Compare(deletionCost(a), deletionCost(b)) },
-		// 8. On a node with more siblings first: this evens out the spread.
+		// 9. On a node with more siblings first: this evens out the spread.
 		func(a, b *corev1.Pod) int { return cmp.Compare(onNode[b.Spec.NodeName], onNode[a.Spec.NodeName]) },
-		// 9. Ready for less time first: caches and connections are worth keeping.
+		// 10. Ready for less time first: caches and connections are worth keeping.
 		func(a, b *corev1.Pod) int { return readySince(b).Compare(readySince(a)) },
-		// 10. More restarts first: it is less healthy.
+		// 11. More restarts first: it is less healthy.
 		func(a, b *corev1.Pod) int { return cmp.Compare(maxRestarts(b), maxRestarts(a)) },
-		// 11. Younger first.
+		// 12. Younger first.
 		func(a, b *corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) },
-		// 12. By name, so that ties are always broken the same way.
+		// 13. By name, so that ties are always broken the same way.
 		func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) },
 	}
 	return slices.MinFunc(candidates, func(a, b *corev1.Pod) int {

@@ -136,6 +136,12 @@ func TestAPodWhoseDeletionIsRefusedDoesNotBlockTheOthers(t *testing.T) {
 	mustEqual(t, leastUsefulOf(pods{marked, other}, marked.UID).Name, "b")
 	mustEqual(t, leastUsefulOf(pods{marked, other}, marked.UID, other.UID).Name, "a")
 
+	// But it is not a reason to remove a pod that is needed, or one that was just made.
+	serving, broken := pod("a", ready, ofRevision("older")), pod("b", notReady, ofRevision(present))
+	o := Observation{PodSet: podSet(1), Owned: pods{serving, broken}, RefusedPods: sets.New(broken.UID), Revision: present, Now: now}
+	mustEqual(t, o.census().leastUseful(o.Owned).Name, "b")
+	mustEqual(t, leastUsefulOf(pods{serving, pod("c", ready, ofRevision(present))}, serving.UID).Name, "a")
+
 	first, second := pod("a", failed), pod("b", failed)
 	mustEqual(t, beyondHistory(pods{first, second}, 1, nil).Name, "a")
 	mustEqual(t, beyondHistory(pods{first, second}, 1, sets.New(first.UID)).Name, "b")

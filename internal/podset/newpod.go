@@ -12,18 +12,20 @@ import (
 
 // NewPod returns the pod to create for the PodSet under the given name. Labels, annotations, finalizers and the spec come
 // from the template, the rest of the template's metadata is ignored. The labels of membership and revision and the owner
-// reference are always ours.
+// reference are always ours. The delete-me mark is for single pods: on all of them, each new pod would have to go again.
 func NewPod(podSet *v1alpha1.PodSet, name string) *corev1.Pod {
 	template := podSet.Spec.Template.DeepCopy()
 	if template == nil {
 		template = defaultTemplate()
 	}
+	annotations := maps.Clone(template.Annotations)
+	delete(annotations, v1alpha1.DeleteMeAnnotation)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       podSet.Namespace,
 			Name:            name,
 			Labels:          podLabels(podSet, template.Labels),
-			Annotations:     maps.Clone(template.Annotations),
+			Annotations:     annotations,
 			Finalizers:      slices.Clone(template.Finalizers),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(podSet, v1alpha1.PodSetKind)},
 		},

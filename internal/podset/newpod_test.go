@@ -122,3 +122,13 @@ func TestSelectorMatchesThePodsOfThePodSetOnly(t *testing.T) {
 	mustEqual(t, selector.Matches(labels.Set(others.Labels)), false)
 	mustEqual(t, selector.Matches(labels.Set{v1alpha1.AppLabel: "web"}), false)
 }
+
+// A pod that came with the mark would have to go again, and so would the one after it.
+func TestNewPodsAreNotMarked(t *testing.T) {
+	marked := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		v1alpha1.DeleteMeAnnotation: "now", "example.com/team": "blue",
+	}}}
+	got := NewPod(podSet(1, template(marked)), "web-podb2c4d")
+	mustEqual(t, got.Annotations, map[string]string{"example.com/team": "blue"})
+	mustEqual(t, len(marked.Annotations), 2)
+}

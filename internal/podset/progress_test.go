@@ -192,6 +192,21 @@ func TestStalledStaysAsItIsUntilThereIsProgress(t *testing.T) {
 	mustEqual(t, len(stalled(again).Conditions), 1)
 }
 
+// What kept pods from being made says nothing about those that were made since.
+func TestStalledForgetsARefusalThatIsOver(t *testing.T) {
+	first := Observation{PodSet: podSet(1, deadline(10)), Owned: pods{pod("a", old, ready)}, Revision: present, Now: now}
+	first.Holds = held(Create, now.Add(2*time.Hour), Problem{Reason: v1alpha1.ReasonQuotaExceeded, Message: "exceeded quota"})
+	before := stalled(first)
+	mustEqual(t, before.Conditions[1].Reason, v1alpha1.ReasonQuotaExceeded)
+
+	again := first
+	again.PodSet = first.PodSet.DeepCopy()
+	again.PodSet.Status = before
+	again.Holds = nil
+	again.Owned = append(again.Owned, pod("b", ofRevision(present), waits("ImagePullBackOff")))
+	mustEqual(t, stalled(again).Conditions[1].Reason, "ImagePullBackOff")
+}
+
 // A manager that knows nothing of the past goes on where another has stopped: a PodSet that was stalled still is.
 func TestStalledOutlivesTheManager(t *testing.T) {
 	first := Observation{PodSet: podSet(1, deadline(10)), Owned: pods{pod("b", waits("ImagePullBackOff"))}, Revision: present, Now: now}

@@ -7,25 +7,35 @@ import (
 	"example.com/podset-operator/api/v1alpha1"
 )
 
-// rollOut returns the next step that replaces a pod of an older template. It keeps as many pods available as were wanted
-// less maxUnavailable, and makes no more than maxSurge beside them.
-func (c census) rollOut() Step {
-	if !c.replaces() {
+// A roll-out replaces the pods of older templates by the first of three steps that applies. It keeps as many pods available as
+// were wanted less maxUnavailable, and makes no more than maxSurge beside them.
+
+// removeUnavailableOld removes an old pod that serves nobody, which costs nothing. But no old pod goes while as many new
+// ones as the budgets make are on trial: when these do not come up, the old ones, which may recover, stay.
+func (c census) removeUnavailableOld() Step {
+	unavailable := filter(c.old, func(pod *corev1.Pod) bool { return !c.isAvailable(pod) })
+	onTrial := c.onTrial + max(0, c.desired-len(c.active))
+	if !c.replaces() || len(unavailable) == 0 || onTrial >= c.surge+c.tolerated || !c.mayRemoveOld() {
 		return Step{}
 	}
-	unavailable := filter(c.old, func(pod *corev1.Pod) bool { return !c.isAvailable(pod) })
-	switch {
-	// An old pod that serves nobody costs nothing. But no more new pods are on trial at a time than the budgets make:
-	// when they do not come up, the old ones, which may recover, stay.
-	case len(unavailable) > 0 && c.onTrial+max(0, c.desired-len(c.active)) < c.surge+c.tolerated && c.mayRemoveOld():
-		return Step{Action: Delete, Why: OldRevision, Pod: c.leastUseful(unavailable)}
-	case c.updated < c.desired && c.taken()+c.inDoubt < c.desired+c.surge && c.mayCreate():
-		return Step{Action: Create, Why: RollOut, Name: c.nextName()}
-	case len(unavailable) < len(c.old) && c.available > c.desired-c.tolerated && c.mayRemoveOld():
-		available := filter(c.old, c.isAvailable)
-		return Step{Action: Delete, Why: OldRevision, Pod: c.leastUseful(available), Replacement: c.replacement()}
+	return Step{Action: Delete, Why: OldRevision, Pod: c.leastUseful(unavailable), Replacement: c.replacement()}
+}
+
+// createNew creates a pod of the present template in the place of an old one that has gone, or beside those that there are.
+func (c census) createNew() Step {
+	if !c.replaces() || c.updated >= c.desired || c.taken()+c.inDoubt >= c.desired+c.surge || !c.mayCreate() {
+		return Step{}
 	}
-	return Step{}
+	return Step{Action: Create, Why: RollOut, Name: c.nextName()}
+}
+
+// removeAvailableOld removes an old pod if enough others are available.
+func (c census) removeAvailableOld() Step {
+	available := filter(c.old, c.isAvailable)
+	if !c.replaces() || len(available) == 0 || c.available <= c.desired-c.tolerated || !c.mayRemoveOld() {
+		return Step{}
+	}
+	return Step{Action: Delete, Why: OldRevision, Pod: c.leastUseful(available), Replacement: c.replacement()}
 }
 
 // mayCreate reports whether nothing is known that keeps a new pod from coming up.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -73,6 +74,13 @@ func TestRollOut(t *testing.T) {
 	nothing := Step{}
 	quota := held(Create, now.Add(time.Second), Problem{Reason: v1alpha1.ReasonQuotaExceeded})
 	refusal := held(Create, now.Add(time.Second), Problem{Reason: v1alpha1.ReasonForbidden})
+	refused := func(names ...string) sets.Set[types.UID] {
+		uids := sets.New[types.UID]()
+		for _, name := range names {
+			uids.Insert(pod(name).UID)
+		}
+		return uids
+	}
 	surging := budget("0", "1")
 	giving := budget("1", "0")
 	both := budget("1", "1")
@@ -98,7 +106,7 @@ func TestRollOut(t *testing.T) {
 		"both budgets: a new pod comes first":    {Observation{PodSet: podSet(2, both), Owned: pods{a, b}}, create},
 		"both budgets: then an old one goes":     {Observation{PodSet: podSet(2, both), Owned: pods{a, b, newPod("c")}}, remove(a)},
 
-		"an old pod that serves nobody goes first": {Observation{PodSet: podSet(2, surging), Owned: pods{a, oldPod("b")}}, remove(oldPod("b"))},
+		"an old pod that serves nobody goes first": {Observation{PodSet: podSet(2, surging), Owned: pods{a, oldPod("b")}}, replace(oldPod("b"))},
 		"no old pod serves anybody: new ones come up first, one at a time": {
 			Observation{PodSet: podSet(2, surging), Owned: pods{oldPod("a"), newPod("c")}}, create,
 		},
@@ -149,6 +157,37 @@ func TestRollOut(t *testing.T) {
 		},
 		"a create of unknown outcome takes the room of the surge": {
 			Observation{PodSet: podSet(2, surging), Owned: pods{a, b, oldPod(slot(0), terminating)}, AskedNames: sets.New(slot(0))}, nothing,
+		},
+
+		"an old pod that serves nobody cannot be deleted: a new one comes": {
+			Observation{PodSet: podSet(2, surging), Owned: pods{a, oldPod("b")}, RefusedPods: refused("b")}, create,
+		},
+		"an old pod that serves nobody cannot be deleted, nor any other just now: a new one comes": {
+			Observation{PodSet: podSet(2, surging), Owned: pods{a, oldPod("b")}, RefusedPods: refused("b"), Holds: held(Delete, now.Add(time.Second), Problem{})}, create,
+		},
+		"an old pod that serves nobody cannot be deleted: one that serves is replaced": {
+			Observation{PodSet: podSet(2, budget("0", "2")), Owned: pods{a, oldPod("b"), newPod("c", ready), newPod("d", ready)}, RefusedPods: refused("b")}, remove(a),
+		},
+		"an old pod that serves nobody cannot be deleted: when nothing else is to be done, it is tried again": {
+			Observation{PodSet: podSet(1, surging), Owned: pods{oldPod("b"), newPod("c", ready)}, RefusedPods: refused("b")}, remove(oldPod("b")),
+		},
+		"scaled down, and the pod that serves nobody cannot be deleted: those that are needed stay": {
+			Observation{PodSet: podSet(2, surging), Owned: pods{a, b, oldPod("x")}, RefusedPods: refused("x")},
+			Step{Action: Delete, Why: ScaleDown, Pod: oldPod("x")},
+		},
+		"scaled down, and no old pod can be deleted: the new one stays": {
+			Observation{PodSet: podSet(1, surging), Owned: pods{a, b, newPod("c", ready)}, RefusedPods: refused("a", "b")},
+			Step{Action: Delete, Why: ScaleDown, Pod: a},
+		},
+		"delete-me=now, and it cannot be deleted: the roll-out goes on": {
+			Observation{PodSet: podSet(2, surging), Owned: pods{a, newPod("b", ready, deleteMe("now"))}, RefusedPods: refused("b")}, create,
+		},
+		"delete-me=now, and it cannot be deleted: the history is trimmed": {
+			Observation{
+				PodSet: podSet(1, historyLimit(0)), RefusedPods: refused("a"),
+				Owned: pods{newPod("a", ready, deleteMe("now")), newPod("f", failed, created(24*time.Hour))},
+			},
+			Step{Action: Delete, Why: History, Pod: newPod("f", failed, created(24*time.Hour))},
 		},
 
 		"delete-me=now: replaced at once":               {Observation{PodSet: podSet(1), Owned: pods{newPod("a", ready, deleteMe("now"))}}, Step{Action: Delete, Why: DeleteMeNow, Pod: newPod("a", ready, deleteMe("now")), Replacement: slot(0)}},

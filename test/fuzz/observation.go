@@ -110,7 +110,7 @@ func somePodSet(c randfill.Continue) *v1alpha1.PodSet {
 	podSet.Spec = v1alpha1.PodSetSpec{
 		Replicas:                new(int32(c.Int() % 6)),
 		Paused:                  c.Int()%8 == 0,
-		ProgressDeadlineSeconds: new(int32(oneOf(c, 1, 60, 600))),
+		ProgressDeadlineSeconds: new(int32(oneOf(c, 11, 60, 600))),
 		MinReadySeconds:         int32(oneOf(c, 0, 0, 10)),
 		PodReplacementPolicy:    oneOf(c, v1alpha1.TerminationStarted, v1alpha1.TerminationComplete),
 		FailedPodsHistoryLimit:  new(int32(c.Int() % 3)),

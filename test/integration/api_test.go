@@ -63,6 +63,12 @@ var _ = Describe("The API", func() {
 		Entry("an empty list of containers", "web", "{template: {spec: {containers: []}}}", "must name at least one container"),
 		Entry("no list of containers", "web", "{template: {spec: {}}}", "spec.template.spec.containers"),
 		Entry("a template without a spec", "web", "{template: {}}", "must name at least one container"),
+		Entry("a port that no client can read", "web",
+			"{template: {spec: {containers: [{name: web, livenessProbe: {tcpSocket: {port: 99999999999}}}]}}}", "2147483647"),
+		Entry("a quantity that no client can read", "web",
+			`{template: {spec: {containers: [{name: web, resources: {limits: {cpu: "1e1.5"}}}]}}}`, "limits.cpu"),
+		Entry("a quantity that takes for ever to read", "web",
+			`{template: {spec: {containers: [{name: web, resources: {limits: {cpu: "1e-2147483647"}}}]}}}`, "limits.cpu"),
 		Entry("negative minReadySeconds", "web", "{minReadySeconds: -1}", "should be greater than or equal to 0"),
 		Entry("a negative history limit", "web", "{failedPodsHistoryLimit: -1}", "should be greater than or equal to 0"),
 		Entry("budgets that let nothing move", "web", "{updateStrategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 0}}}", "cannot both be 0"),
@@ -75,6 +81,7 @@ var _ = Describe("The API", func() {
 		Entry("a surge in words", "web", "{updateStrategy: {rollingUpdate: {maxSurge: one}}}", "a number from 0"),
 		Entry("a number as a text", "web", `{updateStrategy: {rollingUpdate: {maxSurge: "1"}}}`, "percentage"),
 		Entry("no time to make progress", "web", "{progressDeadlineSeconds: 0}", "should be greater than or equal to 1"),
+		Entry("pods that are available after the deadline only", "web", "{minReadySeconds: 600}", "must be greater than minReadySeconds"),
 		Entry("an unknown replacement policy", "web", "{podReplacementPolicy: Never}", "TerminationStarted"),
 	)
 

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -150,6 +151,22 @@ var _ = Describe("When things go wrong", func() {
 		}).Should(MatchError(ContainSubstring("no pods on Sundays")), "the policy should be in force")
 		podSet := newPodSet(ctx, namespace, "web", 1)
 		refused(ctx, podSet, v1alpha1.ReasonForbidden, "no pods on Sundays")
+	})
+
+	It("does not let broken PodSets, more than are reconciled at a time, hold up another", func(ctx SpecContext) {
+		bad := withTemplate(func(t *corev1.PodTemplateSpec) { t.Spec.PriorityClassName = "missing" })
+		var broken []*v1alpha1.PodSet
+		for n := range 3 * workers {
+			broken = append(broken, newPodSet(ctx, namespace, fmt.Sprint("broken-", n), 5, bad))
+		}
+		good := newPodSet(ctx, namespace, "good", 1)
+		Eventually(func() []string { return activePods(ctx, good) }, "5s").Should(HaveLen(1), "its pod should not wait for the others")
+		for _, podSet := range broken {
+			Eventually(func() *metav1.Condition { return condition(ctx, podSet, v1alpha1.ConditionReady) }).
+				Should(HaveField("Reason", v1alpha1.ReasonForbidden), "the others should be broken")
+		}
+		scale(ctx, good, 2)
+		Eventually(func() []string { return activePods(ctx, good) }, "5s").Should(HaveLen(2), "nor should it wait later")
 	})
 
 	It("stays calm when the namespace is going", func(ctx SpecContext) {

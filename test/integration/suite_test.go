@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,8 @@ const (
 	interval = 50 * time.Millisecond
 	// calm is how long something must not happen before it counts as not happening.
 	calm = 1500 * time.Millisecond
+	// workers is how many PodSets are reconciled at a time.
+	workers = 10
 )
 
 var (
@@ -90,8 +93,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 // startManager runs a manager until the suite ends.
 func startManager(config *rest.Config) {
+	ours := goleak.IgnoreCurrent()
 	options := manager.Options{
-		MaxConcurrentReconciles: 10,
+		MaxConcurrentReconciles: workers,
 		ReconcileTimeout:        time.Minute,
 		MetricsBindAddress:      "0",
 		ProbeBindAddress:        "0",
@@ -107,6 +111,7 @@ func startManager(config *rest.Config) {
 	DeferCleanup(func() {
 		stop()
 		Eventually(ended).Should(Receive(BeNil()), "the manager should end without an error")
+		Expect(goleak.Find(ours)).To(Succeed(), "the manager should leave no goroutine behind")
 	})
 }
 

@@ -30,6 +30,16 @@ m0 reconciles web
 m0 reconciles web
 `,
 		},
+		"a create that failed before it was carried out is tried again, also where nothing else would start a reconcile": {
+			setup{Managers: 1, PodSets: 1, Replicas: 1, FaultKinds: faultsOf(internal), Soon: true, Budget: budget{Faults: 2}},
+			`
+m0 reconciles web
+	create: internal
+m0 sees 1 events of podsets
+m0 reconciles web
+	create: internal
+`,
+		},
 		"scaled from two to one to two, with a restart on an old view": {
 			setup{Managers: 1, PodSets: 1, Replicas: 2, Existing: 2, MaxReplicas: 2, Budget: budget{Scales: 2, Restarts: 1}},
 			`

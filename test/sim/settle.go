@@ -15,7 +15,9 @@ import (
 const (
 	// convergence is how long it may take after the last fault, plus perPod for each missing pod.
 	convergence = time.Minute
-	perPod      = 500 * time.Millisecond
+	// soon is the same for a setup in which nothing fails often.
+	soon   = 5 * time.Second
+	perPod = 500 * time.Millisecond
 	// failing is how much longer it may take where pods kept failing.
 	failing = 5*time.Minute + 30*time.Second
 )
@@ -156,6 +158,9 @@ func (w *world) judgeRest(began, lastWrite time.Time) error {
 	}
 	allowed := convergence + time.Duration(w.setup.PodSets*w.setup.MaxReplicas)*perPod +
 		time.Duration(w.setup.MinReadyMinutes)*time.Minute
+	if w.setup.Soon {
+		allowed = soon
+	}
 	if w.setup.Budget.NewSpecs+w.setup.Budget.BadSpecs > 0 { // pods may be replaced one after the other
 		allowed += time.Duration(w.setup.MinReadyMinutes*(w.setup.MaxReplicas+1)) * time.Minute
 	}

@@ -50,6 +50,8 @@ type setup struct {
 	MaxLag int
 	// FaultKinds are the faults that may happen, as bits.
 	FaultKinds faultSet
+	// Soon lets the end take only seconds after the last fault, as is right if nothing failed often.
+	Soon bool
 
 	Budget budget
 }
