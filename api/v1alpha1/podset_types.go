@@ -85,7 +85,7 @@ type RollingUpdateBudgets struct {
 }
 
 // PodSetSpec is what the user wants.
-// +kubebuilder:validation:XValidation:rule="self.minReadySeconds < self.progressDeadlineSeconds",message="progressDeadlineSeconds must be greater than minReadySeconds: no new pod could be available in time"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReadySeconds) || !has(self.progressDeadlineSeconds) || self.minReadySeconds < self.progressDeadlineSeconds",message="progressDeadlineSeconds must be greater than minReadySeconds: no new pod could be available in time"
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || has(self.template.spec) && self.template.spec.containers.size() > 0",message="spec.template.spec.containers must name at least one container; leave spec.template out to run the default one"
 type PodSetSpec struct {
 	// replicas is the number of pods to keep running. At most 10000, so that

@@ -21,6 +21,8 @@ type memory struct {
 	// podWritten and statusWritten are the resource versions that the cached pods and PodSet must have reached: of the
 	// last writes, and of pods read live.
 	podWritten, statusWritten string
+	// reported is when the status was written last.
+	reported time.Time
 	// podDeleted is the last pod deleted; the response to a delete does not tell a resource version.
 	podDeleted types.UID
 

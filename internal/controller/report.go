@@ -10,13 +10,25 @@ import (
 	"example.com/podset-operator/internal/podset"
 )
 
-// report writes the status that the observation amounts to, unless it is what the PodSet says already. It is an update
-// of the whole status, not a patch, so that counts of zero are there too; its resource version keeps an older
-// observation from replacing a newer one.
+// reportEvery is how often numbers and names alone are written. A status holds the names of all pods: written for each pod
+// that comes, it would make the scale of a large PodSet cost the square of its size.
+const reportEvery = time.Second
+
+// report writes the status that the observation amounts to, unless it is what the PodSet says already. If it says another
+// thing, and not only other numbers, it is written at once. It is an update of the whole status, not a patch, so that
+// counts of zero are there too; its resource version keeps an older observation from replacing a newer one.
 func (r *Reconciler) report(ctx context.Context, o podset.Observation, m *memory) (time.Duration, error) {
+	wait := m.reported.Add(reportEvery).Sub(r.Clock.Now())
+	mayWait := wait > 0 && podset.VerdictStands(o)
+	if mayWait && !podset.NumbersStand(o) {
+		return wait, nil // without putting all names in order
+	}
 	status := podset.Status(o)
-	if equality.Semantic.DeepEqual(o.PodSet.Status, status) {
+	switch {
+	case equality.Semantic.DeepEqual(o.PodSet.Status, status):
 		return 0, nil
+	case mayWait:
+		return wait, nil
 	}
 	updated := o.PodSet.DeepCopy()
 	updated.Status = status
@@ -27,6 +39,6 @@ func (r *Reconciler) report(ctx context.Context, o podset.Observation, m *memory
 		}
 		return after, nil
 	}
-	m.statusWritten = updated.ResourceVersion
+	m.statusWritten, m.reported = updated.ResourceVersion, r.Clock.Now()
 	return 0, nil
 }

@@ -144,7 +144,7 @@ var _ = Describe("A roll-out", func() {
 		playKubelet(namespace, nil)
 		change(ctx, podSet, func(spec *v1alpha1.PodSetSpec) { image("app:2")(spec); spec.Paused = true })
 		Eventually(func() *metav1.Condition { return condition(ctx, podSet, v1alpha1.ConditionReconciling) }).Should(And(
-			HaveField("Reason", v1alpha1.ReasonRollOutPaused), HaveField("Message", "0 of 3 updated; spec.paused is true"),
+			HaveField("Reason", v1alpha1.ReasonRollOutPaused), HaveField("Message", "0 of 3 updated, 3 available; spec.paused is true"),
 		), "the condition should tell of the pause")
 		Consistently(func() map[string]int { return imagesOf(ctx, podSet) }).Should(Equal(map[string]int{"app:1": 3}))
 
