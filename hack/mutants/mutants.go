@@ -148,7 +148,8 @@ var mutants = []mutant{
 			"_ = r.Client.Create(ctx, podset.NewPod(o.PodSet, step.Name+\"x\"))\n\terr := r.Client.Create(ctx, pod)\n\tswitch",
 		},
 	}},
-	{"the status is written every time", report, []edit{{"if equality.Semantic", "if false && equality.Semantic"}}},
+	{"the status is written every time", report, []edit{{"case equality.Semantic", "case false && equality.Semantic"}}},
+	{"a status that waits is forgotten", report, []edit{{"return wait, nil // without", "return 0, nil // without"}}},
 	{"an old status replaces a newer one", report, []edit{
 		{"updated.Status = status", "updated.Status, updated.ResourceVersion = status, \"\""},
 	}},

@@ -120,6 +120,7 @@ func (r *Reconciler) delete(ctx context.Context, o podset.Observation, step pods
 	err := r.Client.Delete(ctx, step.Pod.DeepCopy(), precondition)
 	if err == nil || classify(err) == gone {
 		m.podDeleted = step.Pod.UID
+		m.alive.Delete(step.Pod.Name)
 	}
 	if err != nil {
 		return r.failed(ctx, o, step, err, m)

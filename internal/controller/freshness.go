@@ -22,9 +22,9 @@ import (
 func (m *memory) isIn(podSet *v1alpha1.PodSet, seen SeenPods) bool {
 	return reached(podSet.ResourceVersion, m.statusWritten) &&
 		reached(seen.ResourceVersion, m.podWritten) &&
-		!slices.ContainsFunc(seen.Owned, func(pod *corev1.Pod) bool {
+		(m.podDeleted == "" || !slices.ContainsFunc(seen.Owned, func(pod *corev1.Pod) bool {
 			return pod.UID == m.podDeleted && !podset.IsDeleted(pod)
-		})
+		}))
 }
 
 // reached reports whether a view at one resource version holds a write with another. No write is held by any view; a
@@ -83,26 +83,13 @@ func (r *Reconciler) livePods(ctx context.Context, o podset.Observation, m *memo
 			o.Owned = append(o.Owned, pod)
 		}
 	}
-	return o, nil
+	return o.Counted(), nil
 }
 
 // searchVanished reads live one of the pods that have left the view without having been deleted, as far as could be seen,
 // and returns it if somebody took our label from it. The view shows only pods with the label.
 func (r *Reconciler) searchVanished(ctx context.Context, podSet *v1alpha1.PodSet, view SeenPods, m *memory) (*corev1.Pod, error) {
-	alive := sets.New[string]()
-	seen := sets.New[string]()
-	for _, pod := range view.Owned {
-		seen.Insert(pod.Name)
-		if !podset.IsDeleted(pod) && pod.UID != m.podDeleted {
-			alive.Insert(pod.Name)
-		}
-	}
-	for name := range m.alive {
-		if !seen.Has(name) {
-			m.vanished.Insert(name)
-		}
-	}
-	m.alive = alive
+	m.noteVanished(view.Owned)
 	for name := range m.vanished {
 		pod := &corev1.Pod{}
 		err := r.Live.Get(ctx, client.ObjectKey{Namespace: podSet.Namespace, Name: name}, pod)
@@ -117,6 +104,30 @@ func (r *Reconciler) searchVanished(ctx context.Context, podSet *v1alpha1.PodSet
 		return nil, nil
 	}
 	return nil, nil
+}
+
+// noteVanished notes which pods have left the view although they were not being deleted when they were last seen.
+func (m *memory) noteVanished(seen []*corev1.Pod) {
+	alive := 0
+	for _, pod := range seen {
+		if !podset.IsDeleted(pod) && pod.UID != m.podDeleted {
+			m.alive.Insert(pod.Name)
+			alive++
+		}
+	}
+	if len(m.alive) == alive {
+		return // as many as are seen: none has gone
+	}
+	seenAlive, seenDeleted := sets.New[string](), sets.New[string]()
+	for _, pod := range seen {
+		if podset.IsDeleted(pod) || pod.UID == m.podDeleted {
+			seenDeleted.Insert(pod.Name)
+		} else {
+			seenAlive.Insert(pod.Name)
+		}
+	}
+	m.vanished = m.vanished.Union(m.alive.Difference(seenAlive).Difference(seenDeleted))
+	m.alive = seenAlive
 }
 
 // untilNextSearch is when to look for the next pod that has left the view, zero if there is none.

@@ -113,6 +113,7 @@ func (m *memories) of(podSet *v1alpha1.PodSet) *memory {
 	m.byKey[key] = &memory{
 		uid:          podSet.UID,
 		asked:        map[string]time.Time{},
+		alive:        sets.New[string](),
 		vanished:     sets.New[string](),
 		takenNames:   sets.New[string](),
 		refusedPods:  sets.New[types.UID](),

@@ -110,6 +110,7 @@ func (r *Reconciler) observe(ctx context.Context, podSet *v1alpha1.PodSet, m *me
 		Now:         r.Clock.Now(),
 	}
 	o.AskedNames, o.InDoubtUntil = m.inDoubt(o.Now)
+	o = o.Counted()
 	m.releaseHolds(podSet.Generation)
 	m.backoff = m.backoff.Observe(o.Owned, o.Revision, o.Now)
 	o.Backoff = m.backoff

@@ -1,59 +1,87 @@
 package podset
 
 import (
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 
 	"example.com/podset-operator/api/v1alpha1"
 )
 
-// census is an observation with its pods sorted and counted.
+// census is an observation with its pods counted.
 type census struct {
 	Observation
+	counts
+}
+
+// counts are the pods of an observation, sorted and counted.
+type counts struct {
 	// desired is how many pods are wanted, surge and tolerated by how many a roll-out may exceed and undercut that.
 	desired, surge, tolerated int
 
-	// active are the pods that count, old those of them that are not of the present template.
-	active, old []*corev1.Pod
+	// active are the pods that count, old those of them that are not of the present template, markedNow those that the
+	// user wants replaced at once.
+	active, old, markedNow []*corev1.Pod
 	// updated is how many active pods are of the present template, onTrial how many of those are not available.
 	updated, onTrial int
 	ready, available int
 	terminating      int
+	finished         int
 	// inDoubt is how many pods may come up under names that pods which do not count have now, by requests of this
 	// manager whose outcome is unknown.
 	inDoubt int
 }
 
+// Counted returns the observation with its pods counted once for all questions about it. It must be asked for again when the
+// PodSet, the pods, the revision, the asked names or the time are changed.
+func (o Observation) Counted() Observation {
+	o.counted = new(o.count())
+	return o
+}
+
 func (o Observation) census() census {
-	c := census{Observation: o, desired: int(ptr.Deref(o.PodSet.Spec.Replicas, 1))}
+	if o.counted == nil {
+		return census{o, o.count()}
+	}
+	return census{o, *o.counted}
+}
+
+func (o Observation) count() counts {
+	c := counts{desired: int(ptr.Deref(o.PodSet.Spec.Replicas, 1)), active: make([]*corev1.Pod, 0, len(o.Owned))}
 	c.surge, c.tolerated = budgets(o.PodSet.Spec.UpdateStrategy, c.desired)
 	for _, pod := range o.Owned {
-		if isTerminating(pod) {
-			c.terminating++
-		}
 		if !isActive(pod) {
+			switch {
+			case isTerminating(pod):
+				c.terminating++
+			case isFinished(pod):
+				c.finished++
+			}
 			if o.AskedNames.Has(pod.Name) {
 				c.inDoubt++
 			}
 			continue
 		}
 		c.active = append(c.active, pod)
-		if podutils.IsPodReady(pod) {
+		if isMarkedNow(pod) {
+			c.markedNow = append(c.markedNow, pod)
+		}
+		isReady := podutils.IsPodReady(pod)
+		isAvailable := isReady && o.isAvailable(pod)
+		if isReady {
 			c.ready++
 		}
-		available := o.isAvailable(pod)
-		if available {
+		if isAvailable {
 			c.available++
 		}
 		switch {
-		case c.revisionOf(pod) != c.Revision:
+		case o.revisionOf(pod) != o.Revision:
 			c.old = append(c.old, pod)
-		case available:
+		case isAvailable:
 			c.updated++
 		default:
 			c.updated++
@@ -120,13 +148,19 @@ func isOnDelete(podSet *v1alpha1.PodSet) bool {
 }
 
 // takenNames are the names no new pod can have, those of terminating and finished pods included.
-func (o Observation) takenNames() sets.Set[string] {
-	taken := o.TakenNames.Clone()
-	for _, pod := range o.Owned {
-		taken.Insert(pod.Name)
+func (o Observation) takenNames() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, pods := range [][]*corev1.Pod{o.Owned, o.Orphans} {
+			for _, pod := range pods {
+				if !yield(pod.Name) {
+					return
+				}
+			}
+		}
+		for name := range o.TakenNames {
+			if !yield(name) {
+				return
+			}
+		}
 	}
-	for _, pod := range o.Orphans {
-		taken.Insert(pod.Name)
-	}
-	return taken
 }

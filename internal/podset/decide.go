@@ -40,6 +40,8 @@ type Observation struct {
 	Holds map[Action]Hold
 	// Now is the time of the observation.
 	Now time.Time
+
+	counted *counts
 }
 
 // Action is what a step does to a pod.
@@ -168,26 +170,28 @@ func (c census) addPod() Step {
 // nextName is the name of the next pod. A name that was asked for with unknown outcome is asked for again: then it does
 // not matter whether the first request is carried out after all.
 func (c census) nextName() string {
-	taken := c.takenNames()
 	for _, asked := range sets.List(c.AskedNames) {
-		if !taken.Has(asked) {
+		if !slices.Contains(slices.Collect(c.takenNames()), asked) {
 			return asked
 		}
 	}
-	return freeName(c.PodSet.Name, c.PodSet.UID, taken.Has)
+	most := len(c.Owned) + len(c.Orphans) + len(c.TakenNames)
+	return namingOf(c.PodSet.Name, c.PodSet.UID).lowestFree(c.takenNames(), most)
 }
 
 // replaceMarked removes a pod that the user wants replaced at once, if a new one can be created.
 func (c census) replaceMarked() Step {
-	marked := filter(c.active, isMarkedNow)
-	if len(marked) == 0 || !c.mayCreate() {
+	if len(c.markedNow) == 0 || !c.mayCreate() {
 		return Step{}
 	}
-	return Step{Action: Delete, Why: DeleteMeNow, Pod: c.leastUseful(marked), Replacement: c.nextName()}
+	return Step{Action: Delete, Why: DeleteMeNow, Pod: c.leastUseful(c.markedNow), Replacement: c.nextName()}
 }
 
 func (c census) trimHistory() Step {
 	limit := int(ptr.Deref(c.PodSet.Spec.FailedPodsHistoryLimit, 1))
+	if c.finished <= limit {
+		return Step{}
+	}
 	pod := beyondHistory(c.Owned, limit, c.RefusedPods)
 	if pod == nil {
 		return Step{}
@@ -211,11 +215,14 @@ func NextLook(o Observation) time.Time {
 	for _, hold := range o.Holds {
 		consider(hold.Until)
 	}
-	if c.missing() > 0 || c.replaces() || slices.ContainsFunc(c.active, isMarkedNow) {
+	if c.missing() > 0 || c.replaces() || len(c.markedNow) > 0 {
 		consider(o.Backoff.holdsUntil(c.active, o.Now))
 		consider(o.InDoubtUntil)
 	}
 	consider(o.Progress.deadline(o.PodSet))
+	if c.PodSet.Spec.MinReadySeconds == 0 || c.available == c.ready {
+		return next
+	}
 	for _, pod := range c.active {
 		if since := readySince(pod); !since.IsZero() {
 			// A pod is available after that time, not at it.

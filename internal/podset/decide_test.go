@@ -10,7 +10,7 @@ import (
 
 func TestDecide(t *testing.T) {
 	// slot is the name of the pod in one of the slots of PodSet "web".
-	slot := func(number int) string { return podName("web", "uid-of-web", number) }
+	slot := func(number int) string { return namingOf("web", "uid-of-web").name(number) }
 	create := func(name string) Step { return Step{Action: Create, Why: PodMissing, Name: name} }
 	adopt := func(name string) Step { return Step{Action: Adopt, Why: PodMissing, Pod: pod(name)} }
 	nothing := Step{}

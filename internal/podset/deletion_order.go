@@ -1,8 +1,6 @@
 package podset
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -24,60 +22,60 @@ func (c census) leastUseful(candidates []*corev1.Pod) *corev1.Pod {
 			onNode[pod.Spec.NodeName]++
 		}
 	}
-	isRefused := func(pod *corev1.Pod) bool { return c.RefusedPods.Has(pod.UID) }
-	isOld := func(pod *corev1.Pod) bool { return c.revisionOf(pod) != c.Revision }
 	// In the middle of a roll-out the new pods may be the ones that serve nobody.
 	allNeeded := len(c.old) > 0 && c.available <= c.desired-c.tolerated
-	isNeeded := func(pod *corev1.Pod) bool { return allNeeded && c.isAvailable(pod) }
-	rules := []func(a, b *corev1.Pod) int{
+	isRefused := func(pod *corev1.Pod) bool { return c.RefusedPods.Has(pod.UID) }
+	// Of two pods that one goes for which the first rule that tells them apart has the lower value.
+	rules := []func(pod *corev1.Pod) int64{
 		// 1. Marked for deletion by the user before unmarked, as long as it can be deleted.
-		func(a, b *corev1.Pod) int {
-			return trueFirst(isMarked(a) && !isRefused(a), isMarked(b) && !isRefused(b))
-		},
+		func(pod *corev1.Pod) int64 { return trueFirst(isMarked(pod) && !isRefused(pod)) },
 		// 2. Not needed to keep enough pods available before needed.
-		func(a, b *corev1.Pod) int { return trueFirst(!isNeeded(a), !isNeeded(b)) },
+		func(pod *corev1.Pod) int64 { return trueFirst(!allNeeded || !c.isAvailable(pod)) },
 		// 3. Of an older template before of the present one: it has to go anyway.
-		func(a, b *corev1.Pod) int { return trueFirst(isOld(a), isOld(b)) },
+		func(pod *corev1.Pod) int64 { return trueFirst(c.revisionOf(pod) != c.Revision) },
 		// 4. Not yet refused before refused: one that cannot be deleted does not block the others.
-		func(a, b *corev1.Pod) int { return trueFirst(!isRefused(a), !isRefused(b)) },
+		func(pod *corev1.Pod) int64 { return trueFirst(!isRefused(pod)) },
 		// 5. Not bound to a node before bound: nothing runs yet.
-		func(a, b *corev1.Pod) int { return trueFirst(a.Spec.NodeName == "", b.Spec.NodeName == "") },
+		func(pod *corev1.Pod) int64 { return trueFirst(pod.Spec.NodeName == "") },
 		// 6. Pending before Unknown before Running: less is lost.
-		func(a, b *corev1.Pod) int { return cmp.Compare(progress(a), progress(b)) },
+		progress,
 		// 7. Not ready before ready: it serves nobody.
-		func(a, b *corev1.Pod) int { return trueFirst(!podutils.IsPodReady(a), !podutils.IsPodReady(b)) },
+		func(pod *corev1.Pod) int64 { return trueFirst(!podutils.IsPodReady(pod)) },
 		// 8. Lower deletion cost first: whoever set it knows better than the rules below.
-		func(a, b *corev1.Pod) int { return cmp.Compare(deletionCost(a), deletionCost(b)) },
+		deletionCost,
 		// 9. On a node with more siblings first: this evens out the spread.
-		func(a, b *corev1.Pod) int { return cmp.Compare(onNode[b.Spec.NodeName], onNode[a.Spec.NodeName]) },
+		func(pod *corev1.Pod) int64 { return -int64(onNode[pod.Spec.NodeName]) },
 		// 10. Ready for less time first: caches and connections are worth keeping.
-		func(a, b *corev1.Pod) int { return readySince(b).Compare(readySince(a)) },
+		func(pod *corev1.Pod) int64 { return -readySince(pod).Unix() },
 		// 11. More restarts first: it is less healthy.
-		func(a, b *corev1.Pod) int { return cmp.Compare(maxRestarts(b), maxRestarts(a)) },
+		func(pod *corev1.Pod) int64 { return -int64(maxRestarts(pod)) },
 		// 12. Younger first.
-		func(a, b *corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) },
-		// 13. By name, so that ties are always broken the same way.
-		func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) },
+		func(pod *corev1.Pod) int64 { return -pod.CreationTimestamp.Unix() },
 	}
-	return slices.MinFunc(candidates, func(a, b *corev1.Pod) int {
-		for _, rule := range rules {
-			if order := rule(a, b); order != 0 {
-				return order
-			}
+	least := candidates[0]
+	for _, pod := range candidates[1:] {
+		if comesBefore(rules, pod, least) {
+			least = pod
 		}
-		return 0
-	})
+	}
+	return least
 }
 
-func trueFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
+// comesBefore reports whether of two pods a goes first. By name if no rule tells, so that ties are always broken the same way.
+func comesBefore(rules []func(*corev1.Pod) int64, a, b *corev1.Pod) bool {
+	for _, rule := range rules {
+		if ofA, ofB := rule(a), rule(b); ofA != ofB {
+			return ofA < ofB
+		}
 	}
+	return a.Name < b.Name
+}
+
+func trueFirst(is bool) int64 {
+	if is {
+		return 0
+	}
+	return 1
 }
 
 func isMarked(pod *corev1.Pod) bool {
@@ -90,7 +88,7 @@ func isMarkedNow(pod *corev1.Pod) bool {
 	return pod.Annotations[v1alpha1.DeleteMeAnnotation] == v1alpha1.DeleteMeNow
 }
 
-func progress(pod *corev1.Pod) int {
+func progress(pod *corev1.Pod) int64 {
 	switch pod.Status.Phase {
 	case corev1.PodRunning:
 		return 2
@@ -105,6 +103,9 @@ func progress(pod *corev1.Pod) int {
 // without a valid one costs 0, and a plus sign or a leading zero is not valid.
 func deletionCost(pod *corev1.Pod) int64 {
 	text := pod.Annotations[corev1.PodDeletionCost]
+	if text == "" {
+		return 0
+	}
 	cost, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || text[0] == '+' || text[0] == '0' {
 		return 0

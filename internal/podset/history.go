@@ -18,7 +18,7 @@ func beyondHistory(pods []*corev1.Pod, limit int, refused sets.Set[types.UID]) *
 	}
 	return slices.MinFunc(finished, func(a, b *corev1.Pod) int {
 		return cmp.Or(
-			trueFirst(!refused.Has(a.UID), !refused.Has(b.UID)),
+			cmp.Compare(trueFirst(!refused.Has(a.UID)), trueFirst(!refused.Has(b.UID))),
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 			cmp.Compare(a.Name, b.Name),
 		)

@@ -2,6 +2,7 @@ package podset
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestNamesOfKnownSlotsNeverChange(t *testing.T) {
 	for uid, want := range tests {
 		var got []string
 		for slot := range want {
-			got = append(got, podName("web", uid, slot))
+			got = append(got, namingOf("web", uid).name(slot))
 		}
 		mustEqual(t, got, want)
 	}
@@ -32,7 +33,7 @@ func TestNamesOfKnownSlotsNeverChange(t *testing.T) {
 func TestNamesAreThePodSetsNameAndFiveSafeCharacters(t *testing.T) {
 	format := regexp.MustCompile(`^web-pod[` + safeAlphabet + `]{5}$`)
 	for slot := range 1000 {
-		if name := podName("web", "uid", slot); !format.MatchString(name) {
+		if name := namingOf("web", "uid").name(slot); !format.MatchString(name) {
 			t.Fatalf("slot %d has the name %s", slot, name)
 		}
 	}
@@ -40,7 +41,7 @@ func TestNamesAreThePodSetsNameAndFiveSafeCharacters(t *testing.T) {
 
 func TestNamesAreValidPodNames(t *testing.T) {
 	for _, podSetName := range []string{"a", "web.v1.2", strings.Repeat("x", 63)} {
-		name := podName(podSetName, "uid", 0)
+		name := namingOf(podSetName, "uid").name(0)
 		if problems := validation.NameIsDNSSubdomain(name, false); len(problems) > 0 {
 			t.Errorf("%s is no name for a pod: %s", name, problems)
 		}
@@ -51,7 +52,7 @@ func TestSlotsHaveDifferentNames(t *testing.T) {
 	for _, uid := range []types.UID{"", "a", "b", "5f0c7f63-3a0c-4c5e-9d0b-1f1f6d2b7a10"} {
 		slotOf := map[string]int{}
 		for slot := range 20_000 {
-			name := podName("web", uid, slot)
+			name := namingOf("web", uid).name(slot)
 			if other, taken := slotOf[name]; taken {
 				t.Fatalf("UID %q: slots %d and %d are both %s", uid, other, slot, name)
 			}
@@ -65,7 +66,7 @@ func TestSlotsHaveDifferentNames(t *testing.T) {
 func TestAllSlotsHaveDifferentNames(t *testing.T) {
 	for i := range 2000 {
 		uid := types.UID(fmt.Sprint("uid-", i))
-		number := func(slot int) int { return suffixNumber(t, podName("web", uid, slot)) }
+		number := func(slot int) int { return suffixNumber(t, namingOf("web", uid).name(slot)) }
 		stride := (number(1) - number(0) + slots) % slots
 		if stride%3 == 0 {
 			t.Fatalf("UID %s: the stride %d is a multiple of 3", uid, stride)
@@ -96,19 +97,33 @@ func suffixNumber(t *testing.T, name string) int {
 func TestPodSetsOfOneNameUseDifferentNames(t *testing.T) {
 	first, second := sets.New[string](), sets.New[string]()
 	for slot := range 100 {
-		first.Insert(podName("web", "uid-1", slot))
-		second.Insert(podName("web", "uid-2", slot))
+		first.Insert(namingOf("web", "uid-1").name(slot))
+		second.Insert(namingOf("web", "uid-2").name(slot))
 	}
 	mustEqual(t, sets.List(first.Intersection(second)), []string{})
 }
 
-func TestFreeNameIsThatOfTheLowestFreeSlot(t *testing.T) {
-	taken := sets.New[string]()
+func TestTheFreeNameIsThatOfTheLowestFreeSlot(t *testing.T) {
+	names := namingOf("web", "uid")
+	taken := sets.New("web", "other-podbbbbb", "web-podbbbbbb", "web-podaaaaa", "web-podBBBBB", "web-pod-bbbb")
+	free := func() string { return names.lowestFree(maps.Keys(taken), taken.Len()) }
 	for slot := range 50 {
-		name := freeName("web", "uid", taken.Has)
-		mustEqual(t, name, podName("web", "uid", slot))
-		taken.Insert(name)
+		mustEqual(t, free(), names.name(slot))
+		taken.Insert(names.name(slot))
 	}
-	taken.Delete(podName("web", "uid", 17))
-	mustEqual(t, freeName("web", "uid", taken.Has), podName("web", "uid", 17))
+	taken.Delete(names.name(17))
+	mustEqual(t, free(), names.name(17))
+	taken.Insert(names.name(17), names.name(slots-1))
+	mustEqual(t, free(), names.name(50))
+}
+
+func TestTheSlotOfANameIsTheOneItWasMadeFrom(t *testing.T) {
+	for i := range 200 {
+		names := namingOf("web.v1.2", types.UID(fmt.Sprint("uid-", i)))
+		for _, want := range []int{0, 1, 2, 1000, slots / 2, slots - 1} {
+			if got, ok := names.slot(names.name(want), names.inverseStride()); !ok || got != want {
+				t.Fatalf("UID %d: %s is of slot %d, want %d", i, names.name(want), got, want)
+			}
+		}
+	}
 }

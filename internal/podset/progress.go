@@ -106,10 +106,10 @@ func (c census) trouble() (reason, message string) {
 func (c census) told() (reason, where string) {
 	waiting := filter(c.active, func(pod *corev1.Pod) bool { return !c.isAvailable(pod) })
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
-		if order := trueFirst(c.revisionOf(a) == c.Revision, c.revisionOf(b) == c.Revision); order != 0 {
-			return order
-		}
-		return cmp.Compare(a.Name, b.Name)
+		return cmp.Or(
+			cmp.Compare(trueFirst(c.revisionOf(a) == c.Revision), trueFirst(c.revisionOf(b) == c.Revision)),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	for _, pod := range waiting {
 		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

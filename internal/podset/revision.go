@@ -128,8 +128,8 @@ func marshalled(value json.Marshaler) string {
 // revisionOf returns the revision of a pod. One without the label, which an operator that knew no revisions has created or
 // which was adopted, is taken for one of the template that was last rolled out.
 func (o Observation) revisionOf(pod *corev1.Pod) string {
-	if !hasNoRevision(pod) {
-		return pod.Labels[v1alpha1.TemplateHashLabel]
+	if revision, labelled := pod.Labels[v1alpha1.TemplateHashLabel]; labelled {
+		return revision
 	}
 	if current := o.PodSet.Status.CurrentRevision; current != "" {
 		return current

@@ -65,7 +65,7 @@ func newPod(name string, options ...podOption) *corev1.Pod {
 }
 
 func TestRollOut(t *testing.T) {
-	slot := func(number int) string { return podName("web", "uid-of-web", number) }
+	slot := func(number int) string { return namingOf("web", "uid-of-web").name(number) }
 	create := Step{Action: Create, Why: RollOut, Name: slot(0)}
 	remove := func(pod *corev1.Pod) Step { return Step{Action: Delete, Why: OldRevision, Pod: pod} }
 	replace := func(pod *corev1.Pod) Step {
