@@ -69,7 +69,7 @@ func (n naming) slot(name string, inverseStride uint64) (int, bool) {
 		}
 		number = number*safeLetters + uint64(digit)
 	}
-	return int((number + slots - n.offset) % slots * inverseStride % slots), true //nolint:gosec // less than slots
+	return int((number + slots - n.offset) % slots * inverseStride % slots), true
 }
 
 // inverseStride is the number whose product with the stride is 1 modulo slots. By Euler's theorem it is a power of the stride.

@@ -63,9 +63,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Set("audit-policy-file", audit.policy).
 		Set("audit-log-path", audit.path).
 		Set("audit-log-mode", "blocking-strict")
+	DeferCleanup(environment.Stop)
 	admin, err = environment.Start()
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
 	admin.QPS = -1
 
 	kubeconfig := filepath.Join(dir, "admin.kubeconfig")

@@ -49,9 +49,9 @@ func startAPIServer(ctx SpecContext) *rest.Config {
 	binaries, err := assets.Ensure(ctx, os.Stderr, assets.Envtest...)
 	Expect(err).NotTo(HaveOccurred())
 	environment := &envtest.Environment{BinaryAssetsDirectory: binaries.Dir()}
+	DeferCleanup(environment.Stop)
 	config, err := environment.Start()
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
 	config.QPS = -1
 	return config
 }

@@ -43,9 +43,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	environment := &envtest.Environment{BinaryAssetsDirectory: binaries.Dir()}
 	// It wants of whoever makes an object with an owner that it may change the owner's finalizers, as on OpenShift.
 	environment.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
+	DeferCleanup(environment.Stop)
 	admin, err = environment.Start()
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
 	admin.QPS = -1
 	c, err = client.New(admin, client.Options{Scheme: manager.Scheme})
 	Expect(err).NotTo(HaveOccurred())

@@ -414,11 +414,11 @@ func TestSimulatedServerAnswersLikeARealOne(t *testing.T) {
 		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,
 	}
+	t.Cleanup(func() { _ = environment.Stop() })
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = environment.Stop() })
 	scheme := runtime.NewScheme()
 	g := genuine{T: t}
 	g.must(clientgoscheme.AddToScheme(scheme))
