@@ -24,8 +24,9 @@
 //     when it ends.
 //   - Bytes to etcd are the sizes of all values written of these resources, keys left out, as the watch shows them.
 //   - CPU is user and system time of the controller's process, in steps of 10 ms; the peak RSS is the kernel's VmHWM.
-//   - Pods too many are counted at each revision: by how many one set had more than asked for.
-//   - A replacement takes from the revision without the old pod to that with the new one.
+//   - Pods too many are counted at each revision: by how many one set had more than asked for, those left out whose
+//     deletion has begun.
+//   - A replacement takes from the revision in which the deletion begins to that with the new pod.
 //
 // The raw arms create what the operator would create, by the same client library; before a deletion they read the PodSet,
 // which the operator does for safety. Requests of ReplicaSets are an administrator's, so that they need no look-up of

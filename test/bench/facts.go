@@ -74,10 +74,11 @@ func (b *bench) recordCommands(w *world) {
 	}
 }
 
-// folders and ports are different in each run.
+// Folders and ports are different in each run.
 var (
-	folders = regexp.MustCompile(`/[^ ,=]*/`)
-	ports   = regexp.MustCompile(`(127\.0\.0\.1:|--secure-port=)\d+`)
+	clusterFolder = regexp.MustCompile(`/[^ ]*/localcluster-\d+`)
+	otherFolders  = regexp.MustCompile(`(^|[ =])/[^ ]*/`)
+	ports         = regexp.MustCompile(`(127\.0\.0\.1:|--secure-port=)\d+`)
 )
 
 func (b *bench) recordCommand(pid int) {
@@ -86,9 +87,10 @@ func (b *bench) recordCommand(pid int) {
 		return
 	}
 	line := string(bytes.TrimSpace(bytes.ReplaceAll(content, []byte{0}, []byte{' '})))
-	line = strings.ReplaceAll(line, "http://", "")
-	line = ports.ReplaceAllString(folders.ReplaceAllString(line, ""), "${1}PORT")
-	b.commands[line] = line
+	line = clusterFolder.ReplaceAllString(line, "DIR")
+	line = otherFolders.ReplaceAllString(line, "$1")
+	line = ports.ReplaceAllString(line, "${1}PORT")
+	b.commands[line] = true
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

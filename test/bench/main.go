@@ -54,7 +54,7 @@ func run(ctx context.Context) error {
 		settings: settings,
 		programs: programs,
 		random:   rand.New(rand.NewPCG(settings.seed, 0)),
-		commands: map[string]string{},
+		commands: map[string]bool{},
 		say: func(format string, arguments ...any) {
 			fmt.Printf("%6.0f s  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, arguments...))
 		},

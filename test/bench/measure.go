@@ -76,7 +76,7 @@ func (w *world) measure(ctx context.Context, c *controller, s stretch) (map[stri
 	}
 	tally := w.seen.end(s.namespace)
 	// Of creation and deletion one has happened; of an arm that makes too many pods, both.
-	last := slices.MaxFunc(slices.Concat(tally.created, tally.deleted), time.Time.Compare)
+	last := slices.MaxFunc(slices.Concat(tally.created, tally.gone), time.Time.Compare)
 	if err := w.seen.quiet(ctx, calm); err != nil {
 		return nil, err
 	}

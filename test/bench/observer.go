@@ -9,6 +9,11 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"example.com/podset-operator/internal/manager"
 )
 
 // observer reads every revision of the store from a watch of etcd itself. It asks the API server for nothing, so that
@@ -55,15 +60,18 @@ func (v volumes) total() volume {
 
 // tally is what happened to the pods of one namespace.
 type tally struct {
-	// replicas is how many pods each set may have, excess by how many one of them had more at any revision.
+	// replicas is how many pods each set may have, excess by how many one of them had more at any revision. Pods whose
+	// deletion has begun do not count there.
 	replicas, excess int
-	pods             int
-	bySet            map[string]int
-	// created and deleted are when a pod came and went, in order.
-	created, deleted []time.Time
+	// pods is how many there are, leaving those whose deletion has begun, staying how many others each set has.
+	pods    int
+	leaving sets.Set[string]
+	staying map[string]int
+	// created, marked and gone are when a pod came, when its deletion began, and when it had gone, in order.
+	created, marked, gone []time.Time
 }
 
-// arms write these, and who starts the arms nothing but the sets.
+// observed are the resources that the arms write, by their place in the store.
 var observed = map[string]string{
 	"/registry/pods/":                    "pods",
 	"/registry/app.example.com/podsets/": "podsets",
@@ -111,7 +119,9 @@ func (o *observer) add(response clientv3.WatchResponse, now time.Time) {
 		}
 		if resource == "pods" {
 			namespace, name, _ := strings.Cut(strings.TrimPrefix(string(event.Kv.Key), prefix), "/")
-			o.namespaces[namespace].add(event, name, now)
+			if err := o.namespaces[namespace].add(event, name, now); err != nil && o.err == nil {
+				o.err = err
+			}
 		}
 	}
 	close(o.news)
@@ -127,33 +137,49 @@ func resourceOf(key string) (prefix, resource string) {
 	return "", ""
 }
 
-// add counts a pod that came or went. Pods without a node are gone as soon as they are deleted. The name of a pod is that
-// of its set, a hyphen, and what tells it from the others.
-func (t *tally) add(event *clientv3.Event, name string, now time.Time) {
+// add counts a pod that came or went. The API server deletes a pod without a node at once, but in two revisions. The name
+// of a pod is that of its set, a hyphen, and what tells it from the others.
+func (t *tally) add(event *clientv3.Event, name string, now time.Time) error {
 	if t == nil {
-		return // nobody asked for this namespace
+		return nil // nobody asked for this namespace
 	}
 	set := name[:max(0, strings.LastIndex(name, "-"))]
+	leaves := event.Type == clientv3.EventTypeDelete
 	switch {
 	case event.IsCreate():
 		t.pods++
-		t.bySet[set]++
+		t.staying[set]++
 		t.created = append(t.created, now)
-		t.excess = max(t.excess, t.bySet[set]-t.replicas)
-	case event.Type == clientv3.EventTypeDelete:
-		t.pods--
-		t.bySet[set]--
-		t.deleted = append(t.deleted, now)
+		t.excess = max(t.excess, t.staying[set]-t.replicas)
+	case event.IsModify():
+		pod, _, err := decoder.Decode(event.Kv.Value, nil, &corev1.Pod{})
+		if err != nil {
+			return fmt.Errorf("reading pod %s at revision %d: %w", name, event.Kv.ModRevision, err)
+		}
+		leaves = pod.(*corev1.Pod).DeletionTimestamp != nil
 	}
+	if leaves && !t.leaving.Has(name) {
+		t.leaving.Insert(name)
+		t.staying[set]--
+		t.marked = append(t.marked, now)
+	}
+	if event.Type == clientv3.EventTypeDelete {
+		t.leaving.Delete(name)
+		t.pods--
+		t.gone = append(t.gone, now)
+	}
+	return nil
 }
+
+var decoder = serializer.NewCodecFactory(manager.Scheme).UniversalDeserializer()
 
 // begin starts the tally of a namespace anew: from now on each set may have so many pods.
 func (o *observer) begin(namespace string, replicas int) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	next := &tally{replicas: replicas, bySet: map[string]int{}}
+	next := &tally{replicas: replicas, leaving: sets.New[string](), staying: map[string]int{}}
 	if before := o.namespaces[namespace]; before != nil {
-		next.pods, next.bySet = before.pods, before.bySet
+		next.pods, next.leaving, next.staying = before.pods, before.leaving, before.staying
 	}
 	o.namespaces[namespace] = next
 }
@@ -162,7 +188,8 @@ func (o *observer) begin(namespace string, replicas int) {
 func (o *observer) mark(namespace string) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	o.namespaces[namespace].created, o.namespaces[namespace].deleted = nil, nil
+	t := o.namespaces[namespace]
+	t.created, t.marked, t.gone = nil, nil, nil
 }
 
 // end returns the tally of a namespace.

@@ -44,9 +44,9 @@ func (b *bench) write(facts facts) error {
 	for _, fact := range facts {
 		put("| %s | %s |", fact.what, fact.value)
 	}
-	put("\n## Commands\n\n    %s\n\nstarted, among others:\n", b.settings.command())
-	for _, program := range sortedKeys(b.commands) {
-		put("    %s", b.commands[program])
+	put("\n## Commands\n\n    %s\n\nwhich has started, with free ports and folders of its own:\n", b.settings.command())
+	for _, command := range sortedKeys(b.commands) {
+		put("    %s", command)
 	}
 	return os.WriteFile(filepath.Join(b.settings.out, reportFile), []byte(text.String()), 0o644) //nolint:gosec // for everybody to read
 }

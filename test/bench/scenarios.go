@@ -16,6 +16,7 @@ import (
 
 	"example.com/podset-operator/api/v1alpha1"
 	"example.com/podset-operator/internal/manager"
+	"example.com/podset-operator/test/localcluster"
 	"example.com/podset-operator/test/operator"
 )
 
@@ -49,7 +50,7 @@ type bench struct {
 	programs programs
 	random   *rand.Rand
 	records  []record
-	commands map[string]string // by program, as they were started
+	commands map[string]bool // as programs were started
 	say      func(format string, arguments ...any)
 }
 
@@ -62,7 +63,7 @@ func (b *bench) record(scenario string, block int, arm string, pods int, figures
 
 // in runs a scenario's arms in a world of its own, in blocks: each arm once in a block, in random order.
 func (b *bench) in(ctx context.Context, names []string, do func(ctx context.Context, w *world, block int, arm arm) error) error {
-	w, err := newWorld(ctx, b.programs, "")
+	w, err := newWorld(ctx, b.programs, localcluster.Options{Durable: true})
 	if err != nil {
 		return err
 	}
@@ -251,7 +252,8 @@ func (w *world) createSets(ctx context.Context, arm arm, namespace string, sets,
 	})
 }
 
-// replacement measures, in the store, from the revision in which a pod is gone to the one in which there is another. Of
+// replacement measures, in the store, from the revision in which the deletion of a pod begins to the one in which there is
+// another. Of
 // the bare client it measures the creation of a pod, from the request to the answer.
 func replacement(ctx context.Context, b *bench) error {
 	const pods = 10
@@ -328,12 +330,12 @@ func (w *world) timeReplacements(ctx context.Context, namespace string, pods, ti
 		if err := w.client.Delete(ctx, &list.Items[0]); err != nil {
 			return nil, err
 		}
-		err := w.seen.until(ctx, namespace, func(t *tally) bool { return len(t.deleted) > 0 && len(t.created) > 0 })
+		err := w.seen.until(ctx, namespace, func(t *tally) bool { return len(t.marked) > 0 && len(t.created) > 0 })
 		if err != nil {
 			return nil, err
 		}
 		t := w.seen.end(namespace)
-		took = append(took, t.created[0].Sub(t.deleted[0]))
+		took = append(took, t.created[0].Sub(t.marked[0]))
 	}
 	return took, nil
 }
@@ -371,7 +373,7 @@ func growth(ctx context.Context, b *bench) error {
 // inAuditedWorld runs do in a world whose API server tells the requests of one user from those of others.
 func (b *bench) inAuditedWorld(ctx context.Context, do func(w *world, audit *auditLog) error) error {
 	audit := &auditLog{path: filepath.Join(b.settings.scratch, "audit.log")}
-	w, err := newWorld(ctx, b.programs, audit.path)
+	w, err := newWorld(ctx, b.programs, localcluster.Options{Durable: true, AuditLog: audit.path})
 	if err != nil {
 		return err
 	}
@@ -568,7 +570,7 @@ func longestGap(moments []time.Time, from time.Time) time.Duration {
 
 // foreignPods measures the memory of controllers beside ever more pods that carry no set's label.
 func foreignPods(ctx context.Context, b *bench) error {
-	w, err := newWorld(ctx, b.programs, "")
+	w, err := newWorld(ctx, b.programs, localcluster.Options{Durable: true})
 	if err != nil {
 		return err
 	}

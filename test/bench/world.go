@@ -45,10 +45,10 @@ type world struct {
 	stop       context.CancelFunc
 }
 
-// newWorld starts a cluster in which the operator is installed. Requests are recorded in the audit log, unless that is
-// empty.
-func newWorld(ctx context.Context, programs programs, audit string) (*world, error) {
-	cluster, err := localcluster.Start(ctx, localcluster.Options{ControlPlaneOnly: true, Durable: true, AuditLog: audit})
+// newWorld starts a cluster without controllers and nodes, in which the operator is installed.
+func newWorld(ctx context.Context, programs programs, options localcluster.Options) (*world, error) {
+	options.ControlPlaneOnly = true
+	cluster, err := localcluster.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
