@@ -136,18 +136,38 @@ func perPod(metric string, what ...string) string {
 	return name
 }
 
-// profileFor saves a processor profile of the next seconds, if the controller offers profiles, and returns when to go on.
-func profileFor(ctx context.Context, c *controller, folder, name string, length time.Duration) (wait func() error) {
+// profileLength is how much of a stretch one profile covers; `go tool pprof` adds several up.
+const profileLength = 4 * time.Second
+
+// profileUntil saves profiles of a controller's processor time, one after the other, if it offers them, until stop is
+// called. It returns when the last one is there.
+func profileUntil(ctx context.Context, c *controller, folder, name string) (stop func() error) {
 	if folder == "" || c == nil || c.profile == "" {
 		return func() error { return nil }
 	}
-	done := make(chan error, 1)
-	go func() { done <- saveProfile(ctx, c, filepath.Join(folder, name+".pprof"), length) }()
-	return func() error { return <-done }
+	stopped, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for n := 1; ; n++ {
+			select {
+			case <-stopped:
+				done <- nil
+				return
+			default:
+			}
+			if err := saveProfile(ctx, c, filepath.Join(folder, fmt.Sprintf("%s-%d.pprof", name, n))); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	return func() error {
+		close(stopped)
+		return <-done
+	}
 }
 
-func saveProfile(ctx context.Context, c *controller, path string, length time.Duration) error {
-	url := fmt.Sprintf("%s?seconds=%d", c.profile, int(length.Seconds()))
+func saveProfile(ctx context.Context, c *controller, path string) error {
+	url := fmt.Sprintf("%s?seconds=%d", c.profile, int(profileLength.Seconds()))
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err

@@ -156,21 +156,24 @@ func (b *bench) up(ctx context.Context, w *world, c *controller, arm arm, scenar
 			return err
 		}
 	}
-	name := strings.ReplaceAll(fmt.Sprintf("%s-%d-%d", scenario, pods, block), " ", "-")
-	wait := profileFor(ctx, c, b.settings.profiles, name, profileLength)
-	figures, err := w.measure(ctx, c, stretch{
+	figures, err := b.profiled(ctx, w, c, block, stretch{
 		scenario: scenario, namespace: namespace, replicas: pods, pods: pods, user: user, do: do,
 		isDone: func(t *tally) bool { return t.pods == pods },
 	})
-	if err := errors.Join(err, wait()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	b.record(scenario, block, arm.name, pods, figures)
 	return s, nil
 }
 
-// profileLength is how much of a scenario a profile covers, from its start.
-const profileLength = 4 * time.Second
+// profiled measures a stretch, and leaves profiles of it if they are wanted.
+func (b *bench) profiled(ctx context.Context, w *world, c *controller, block int, s stretch) (map[string]float64, error) {
+	name := strings.ReplaceAll(fmt.Sprintf("%s-%d-block%d", s.scenario, s.pods, block), " ", "-")
+	stop := profileUntil(ctx, c, b.settings.profiles, name)
+	figures, err := w.measure(ctx, c, s)
+	return figures, errors.Join(err, stop())
+}
 
 type oneSetState struct {
 	namespace string
@@ -205,7 +208,7 @@ func (b *bench) down(ctx context.Context, w *world, c *controller, arm arm, bloc
 			return w.deletePods(ctx, s.set.(*v1alpha1.PodSet), s.pods, arm.workers)
 		}
 	}
-	figures, err := w.measure(ctx, c, stretch{
+	figures, err := b.profiled(ctx, w, c, block, stretch{
 		scenario: scaleDown, namespace: s.namespace, replicas: b.settings.size, pods: b.settings.size, user: user, do: do,
 		isDone: func(t *tally) bool { return t.pods == 0 },
 	})
