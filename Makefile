@@ -120,6 +120,14 @@ fuzz: ## Try the decision, the status and the CustomResourceDefinition with arbi
 	for name in FuzzDecide FuzzStatus FuzzSpec; do \
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $${FUZZTIME:-1m} ./test/fuzz || exit 1; done
 
+.PHONY: bench
+bench: ## Measure the operator beside ReplicaSets and others, into docs/benchmarks; BENCH=, ARMS=, BLOCKS=, SIZE=, OUT=, PROFILES=.
+	assets=$$(go run ./hack/localcluster assets) && KUBEBUILDER_ASSETS=$$assets go run ./test/bench
+
+.PHONY: bench-go
+bench-go: ## Measure the decision and the status alone, for 10, 1,000 and 10,000 pods.
+	go test -run '^$$' -bench . -benchmem ./internal/podset $(TESTFLAGS)
+
 .PHONY: mutants
 mutants: ## Make wrong versions of the rules, one at a time, and see that the exploration stops each; TEXT=part of a name.
 	go run ./hack/mutants $(TEXT)

@@ -39,6 +39,12 @@ type Options struct {
 	// AuditLog, if not empty, is a file to which the apiserver appends one JSON
 	// line per request, without bodies (the audit level Metadata). Stop keeps it.
 	AuditLog string
+	// ControlPlaneOnly leaves out kube-controller-manager, kube-scheduler and the
+	// nodes: pods stay Pending, nothing is collected, and a namespace other than
+	// default has no ServiceAccount unless somebody makes one.
+	ControlPlaneOnly bool
+	// Durable makes etcd sync each write to disk, as it does where data matters.
+	Durable bool
 	// Progress is told about long work, such as building missing binaries; nil
 	// means standard error.
 	Progress io.Writer
@@ -66,8 +72,8 @@ type Cluster struct {
 	stopErr   error
 }
 
-// Start starts a cluster and waits until its nodes take pods and the namespace
-// default has its ServiceAccount. It first makes the binaries that are missing,
+// Start starts a cluster and waits until its nodes, if it has any, take pods and
+// the namespace default has its ServiceAccount. It first makes the binaries that are missing,
 // as package assets says. If it fails, or ctx ends before it is done, nothing is
 // left behind; ctx does not matter afterwards.
 func Start(ctx context.Context, options Options) (*Cluster, error) {

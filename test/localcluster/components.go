@@ -44,6 +44,19 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.startAPIServer(ctx, access); err != nil {
 		return err
 	}
+	if c.options.ControlPlaneOnly {
+		err = c.waitFor(ctx, "the default ServiceAccount", c.createDefaultServiceAccount)
+	} else {
+		err = c.startControllersAndNodes(ctx, access)
+	}
+	if err != nil {
+		return err
+	}
+	// The kubeconfig comes last: where it is, the cluster is ready.
+	return WriteKubeconfig(c.KubeconfigPath, c.Config)
+}
+
+func (c *Cluster) startControllersAndNodes(ctx context.Context, access *access) error {
 	if err := c.startControllerManager(access); err != nil {
 		return err
 	}
@@ -59,11 +72,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.waitFor(ctx, "the nodes to take pods", c.nodesTakePods); err != nil {
 		return err
 	}
-	if err := c.waitFor(ctx, "the default ServiceAccount", c.defaultServiceAccountExists); err != nil {
-		return err
-	}
-	// The kubeconfig comes last: where it is, the cluster is ready.
-	return WriteKubeconfig(c.KubeconfigPath, c.Config)
+	return c.waitFor(ctx, "the default ServiceAccount", c.defaultServiceAccountExists)
 }
 
 func (c *Cluster) startEtcd(ctx context.Context) (url string, err error) {
@@ -76,17 +85,21 @@ func (c *Cluster) startEtcd(ctx context.Context) (url string, err error) {
 		return "", err
 	}
 	url, peerURL := "http://"+clientAddress, "http://"+peerAddress
-	err = c.run("etcd",
-		"--data-dir="+filepath.Join(c.Dir, "etcd"),
-		"--listen-client-urls="+url,
-		"--advertise-client-urls="+url,
-		"--listen-peer-urls="+peerURL,
-		"--initial-advertise-peer-urls="+peerURL,
-		"--initial-cluster=default="+peerURL,
+	args := []string{
+		"--data-dir=" + filepath.Join(c.Dir, "etcd"),
+		"--listen-client-urls=" + url,
+		"--advertise-client-urls=" + url,
+		"--listen-peer-urls=" + peerURL,
+		"--initial-advertise-peer-urls=" + peerURL,
+		"--initial-cluster=default=" + peerURL,
+		// Enough for the revisions of a day of tests.
+		"--quota-backend-bytes=8589934592",
+	}
+	if !c.options.Durable {
 		// The data does not outlive the process.
-		"--unsafe-no-fsync",
-	)
-	if err != nil {
+		args = append(args, "--unsafe-no-fsync")
+	}
+	if err := c.run("etcd", args...); err != nil {
 		return "", err
 	}
 	return url, c.waitFor(ctx, "etcd", func(ctx context.Context) error { return getOK(ctx, url+"/health") })
@@ -229,6 +242,17 @@ func (c *Cluster) defaultServiceAccountExists(ctx context.Context) error {
 	_, err := c.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("kube-controller-manager has not made it: %w", err)
+	}
+	return err
+}
+
+// createDefaultServiceAccount does for the namespace default what
+// kube-controller-manager does for every namespace.
+func (c *Cluster) createDefaultServiceAccount(ctx context.Context) error {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	_, err := c.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(ctx, account, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
 	}
 	return err
 }
