@@ -15,7 +15,7 @@ import (
 )
 
 // comparing looks into what observations remember, too.
-var comparing = cmp.AllowUnexported(podset.Backoff{}, podset.Progress{})
+var comparing = cmp.AllowUnexported(podset.Observation{}, podset.Backoff{}, podset.Progress{})
 
 // FuzzDecide judges the step for an observation, then lets the pods behave and follows the steps to the end.
 func FuzzDecide(f *testing.F) {
