@@ -418,6 +418,7 @@ func playKubelet(namespace string, statusOf func(*corev1.Pod) corev1.PodStatus) 
 // were there at most, and how many of them were ready at least, of all states the API server went through.
 func watchPods(ctx SpecContext, podSet *v1alpha1.PodSet) func() (leastReady, most int) {
 	GinkgoHelper()
+	podSet = podSet.DeepCopy() // the spec goes on reading into its own
 	list := &corev1.PodList{}
 	Expect(c.List(ctx, list, client.InNamespace(podSet.Namespace))).To(Succeed())
 	pods := map[string]*corev1.Pod{}
