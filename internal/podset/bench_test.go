@@ -10,7 +10,7 @@ var sizes = []int{10, 1_000, 10_000}
 
 // observationOf is that of a PodSet with so many pods, all ready.
 func observationOf(size int) Observation {
-	o := Observation{PodSet: podSet(int32(size)), Revision: present, Now: now} //nolint:gosec // ten thousand at most
+	o := Observation{PodSet: podSet(int32(size)), Revision: present, Now: now}
 	for slot := range size {
 		o.Owned = append(o.Owned, pod(podName("web", o.PodSet.UID, slot), ofRevision(present), ready))
 	}
@@ -26,7 +26,7 @@ func BenchmarkDecide(b *testing.B) {
 		for _, size := range sizes {
 			b.Run(fmt.Sprintf("%s/pods=%d", bench.name, size), func(b *testing.B) {
 				o := observationOf(size)
-				o.PodSet.Spec.Replicas = new(int32(size) - bench.excess) //nolint:gosec // ten thousand at most
+				o.PodSet.Spec.Replicas = new(int32(size) - bench.excess)
 				for b.Loop() {
 					if got := Decide(o).Action; got != bench.want {
 						b.Fatalf("step = %q, want %q", got, bench.want)
