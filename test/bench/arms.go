@@ -140,7 +140,7 @@ func template() corev1.PodTemplateSpec {
 func newPodSet(namespace, name string, replicas int) client.Object {
 	return &v1alpha1.PodSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.PodSetSpec{Replicas: new(int32(replicas)), Template: new(template())}, //nolint:gosec // a few thousand
+		Spec:       v1alpha1.PodSetSpec{Replicas: new(int32(replicas)), Template: new(template())},
 	}
 }
 
@@ -151,7 +151,7 @@ func newReplicaSet(namespace, name string, replicas int) client.Object {
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: appsv1.ReplicaSetSpec{
-			Replicas: new(int32(replicas)), //nolint:gosec // a few thousand
+			Replicas: new(int32(replicas)),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.PodSetLabel: name}},
 			Template: pods,
 		},

@@ -98,7 +98,7 @@ func readSettings() (settings, error) {
 	s.blocks, errs[2] = number("BLOCKS", 3)
 	s.size, errs[3] = number("SIZE", 1000)
 	seed, err := number("SEED", int(time.Now().Unix()))
-	s.seed, errs[4] = uint64(seed), err //nolint:gosec // any seed will do
+	s.seed, errs[4] = uint64(seed), err
 	if err := errors.Join(errs[:]...); err != nil {
 		return settings{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -129,11 +130,7 @@ const (
 
 // perPod names a metric that is divided by the number of pods; for one kind of request or one resource if that is given.
 func perPod(metric string, what ...string) string {
-	name := metric + "/pod"
-	for _, part := range what {
-		name += ", " + part
-	}
-	return name
+	return strings.Join(append([]string{metric + "/pod"}, what...), ", ")
 }
 
 // profileLength is how much of a stretch one profile covers; `go tool pprof` adds several up.

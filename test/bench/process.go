@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -105,19 +104,4 @@ func memory(pid int, field string) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("process %d has no %s", pid, field)
-}
-
-// build compiles a package of this module into the folder and returns the path of the binary.
-func build(ctx context.Context, folder, name, pkg string) (string, error) {
-	root, err := operator.Root()
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(folder, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, pkg)
-	cmd.Dir = root
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building %s: %w: %s", name, err, output)
-	}
-	return binary, nil
 }

@@ -48,7 +48,7 @@ func (b *bench) write(facts facts) error {
 	for _, command := range sortedKeys(b.commands) {
 		put("    %s", command)
 	}
-	return os.WriteFile(filepath.Join(b.settings.out, reportFile), []byte(text.String()), 0o644) //nolint:gosec // for everybody to read
+	return os.WriteFile(filepath.Join(b.settings.out, reportFile), []byte(text.String()), 0o644)
 }
 
 func (b *bench) writeTable(path string) (err error) {
@@ -110,11 +110,11 @@ func (b *bench) writeScenarios(put func(string, ...any)) error {
 		})
 		put("\n## %s\n\n%s", part, describe(part))
 		row := func(first string, cell func(column) string) {
-			line := "| " + first + " |"
+			cells := []string{first}
 			for _, column := range columns {
-				line += " " + cell(column) + " |"
+				cells = append(cells, cell(column))
 			}
-			put("%s", line)
+			put("| %s |", strings.Join(cells, " | "))
 		}
 		row("", func(c column) string { return fmt.Sprintf("%s, %d pods", c.arm, c.pods) })
 		row("---", func(column) string { return "---" })
@@ -140,7 +140,7 @@ func (b *bench) writeScenarios(put func(string, ...any)) error {
 			if len(drawn.rows) == 0 {
 				continue
 			}
-			if err := os.WriteFile(filepath.Join(b.settings.out, name), []byte(drawn.svg()), 0o644); err != nil { //nolint:gosec // as above
+			if err := os.WriteFile(filepath.Join(b.settings.out, name), []byte(drawn.svg()), 0o644); err != nil {
 				return err
 			}
 			put("\n![%s](%s)", drawn.title, name)

@@ -22,11 +22,11 @@ import (
 type programs struct{ manager, plain string }
 
 func buildPrograms(ctx context.Context, folder string) (programs, error) {
-	ours, err := build(ctx, folder, "manager", "./cmd")
+	ours, err := operator.Build(ctx, folder)
 	if err != nil {
 		return programs{}, err
 	}
-	plain, err := build(ctx, folder, "plain", "./test/bench/plain")
+	plain, err := operator.BuildProgram(ctx, folder, "plain", "./test/bench/plain")
 	return programs{ours, plain}, err
 }
 
@@ -107,9 +107,9 @@ func (w *world) newNamespace(ctx context.Context, replicas int) (string, error) 
 
 // clear removes the sets of an arm and what pods there are left in a namespace.
 func (w *world) clear(ctx context.Context, arm arm, namespace string) error {
+	inBackground := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	for _, object := range []client.Object{arm.set(namespace, "", 0), &corev1.Pod{}} {
-		err := w.client.DeleteAllOf(ctx, object, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
-		if err != nil {
+		if err := w.client.DeleteAllOf(ctx, object, client.InNamespace(namespace), inBackground); err != nil {
 			return fmt.Errorf("clearing a namespace: %w", err)
 		}
 	}

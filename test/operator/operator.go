@@ -167,15 +167,20 @@ func TokenConfig(ctx context.Context, admin *rest.Config, namespace, serviceAcco
 
 // Build compiles the manager into the folder and returns the path of the binary.
 func Build(ctx context.Context, folder string) (string, error) {
+	return BuildProgram(ctx, folder, "manager", "./cmd")
+}
+
+// BuildProgram compiles a command of this module into the folder and returns the path of the binary, which has the name.
+func BuildProgram(ctx context.Context, folder, name, command string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(folder, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd")
+	binary := filepath.Join(folder, name)
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, command)
 	build.Dir = root
 	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the manager: %w: %s", err, output)
+		return "", fmt.Errorf("building the %s: %w: %s", name, err, output)
 	}
 	return binary, nil
 }

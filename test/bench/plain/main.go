@@ -71,7 +71,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	var active []*corev1.Pod
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded {
+		pod := &pods.Items[i]
+		hasEnded := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+		if pod.DeletionTimestamp == nil && !hasEnded {
 			active = append(active, pod)
 		}
 	}
@@ -89,7 +91,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 func (r *reconciler) report(ctx context.Context, podSet *v1alpha1.PodSet, active []*corev1.Pod) error {
-	podSet.Status.Replicas = int32(len(active)) //nolint:gosec // an API server holds far fewer pods than an int32 can count
+	podSet.Status.Replicas = int32(len(active))
 	podSet.Status.PodNames = nil
 	for _, pod := range active {
 		podSet.Status.PodNames = append(podSet.Status.PodNames, pod.Name)
